@@ -1,0 +1,47 @@
+"""Where a request's time went, stage by stage. Seconds, on the loop's clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from easerve.request import PrefillTimes
+
+
+@dataclass(frozen=True)
+class ItemTimes:
+    """One media item's way through encode."""
+
+    queue: float  # from submission to dispatch to a worker
+    encode: float  # of the batch it was in
+    batch: int  # items in that batch
+    worker: str
+
+
+@dataclass
+class RequestTimes:
+    """Filled in as a request proceeds; fields of stages it has not reached, or skips, stay as they are.
+
+    `received` and the other stamps are loop times. The front end fills `fetch` and `decode_media` (the slowest item:
+    items are handled in parallel).
+    """
+
+    received: float
+    fetch: float = 0.0
+    decode_media: float = 0.0
+    queue: float = 0.0  # waiting for admission
+    items: list[ItemTimes] = field(default_factory=list)
+    prefill: PrefillTimes | None = None
+    first_token: float | None = None  # stamp
+    last_token: float | None = None  # stamp
+    output_tokens: int = 0
+
+    @property
+    def ttft(self) -> float | None:
+        return None if self.first_token is None else self.first_token - self.received
+
+    @property
+    def tpot(self) -> float | None:
+        """Seconds per output token after the first; None with fewer than two tokens."""
+        if self.first_token is None or self.last_token is None or self.output_tokens < 2:
+            return None
+        return (self.last_token - self.first_token) / (self.output_tokens - 1)
