@@ -78,6 +78,12 @@ class DeadlineExceeded(EAServeError):
     code = "deadline_exceeded"
 
 
+class TransferError(EAServeError):
+    """A tensor did not arrive as announced: gone, or of another size."""
+
+    code = "transfer_failed"
+
+
 class StartupError(EAServeError):
     """The server cannot start: model not found, port taken, a worker died while loading."""
 
@@ -94,7 +100,7 @@ _BY_NAME: dict[str, type[EAServeError]] = {
     kind.__name__: kind
     for kind in (
         EAServeError, BadRequest, ModelNotFound, TooLarge, Overloaded, Unavailable, WorkerLost, DeadlineExceeded,
-        StartupError, UnsupportedModel,
+        TransferError, StartupError, UnsupportedModel,
     )
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ class MediaItem(msgspec.Struct, frozen=True, kw_only=True):
     pixels: TensorRef  # (height, width, 3) uint8 RGB
 
 
-class EmbeddingRef(msgspec.Struct, frozen=True, kw_only=True):
+class EmbeddingRef(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """An encoded item as it travels: values (tokens, width), and what the family adds."""
 
     key: str

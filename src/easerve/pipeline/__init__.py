@@ -1,0 +1,1 @@
+"""Moves requests through encode, prefill and decode. asyncio only; time is the running loop's clock."""

@@ -1,0 +1,1 @@
+"""Moves tensors between processes: the bytes travel through memory, messages carry only a `TensorRef`."""
