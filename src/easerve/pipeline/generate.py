@@ -56,10 +56,14 @@ class GeneratePool:
     def pending_tokens(self) -> dict[str, float]:
         return {name: member.pending_tokens for name, member in self._members.items()}
 
-    def start(self, job: SequenceJob, sink: Sink) -> Assignment:
-        """Hand a sequence to a worker. Raises Unavailable when none is left."""
+    def check(self) -> None:
+        """Raises Unavailable when no worker is left."""
         if not self._members:
             raise Unavailable("no prefill/decode worker is alive", retry_after=5)
+
+    def start(self, job: SequenceJob, sink: Sink) -> Assignment:
+        """Hand a sequence to a worker. Raises Unavailable when none is left."""
+        self.check()
         member = self._members[self._placement.choose(self.pending_tokens())]
         assignment = Assignment(member, job)
         member.stage.start(job, sink)

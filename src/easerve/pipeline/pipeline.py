@@ -67,11 +67,16 @@ class Pipeline:
                 _account(output, running, times)
                 yield output
 
+    async def check_health(self) -> None:
+        """Raises Unavailable when no worker could serve even a text request."""
+        self.generate_pool.check()
+
     @contextmanager
     def _admitted(self) -> Iterator[None]:
         if not self.admission.try_enter():
             raise Overloaded(
-                f"{self.admission.limit} requests are in flight, the most this server takes; retry later", retry_after=1
+                f"{self.admission.limit} requests are in flight, the most this server takes; retry later",
+                retry_after=1,
             )
         try:
             yield

@@ -61,7 +61,6 @@ class Ready(Message):
     stages: list[str]
     load_seconds: float
     resident_bytes: int
-    parameter_bytes: int
     max_tokens_per_sequence: int = 0  # of a generating worker
 
 

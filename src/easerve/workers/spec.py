@@ -1,0 +1,75 @@
+"""What a worker is told at its start, and the device it runs on."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Literal
+
+import msgspec
+
+from easerve.errors import StartupError
+
+StageName = Literal["encode", "generate"]
+
+
+class Device(msgspec.Struct, frozen=True):
+    """A CUDA device, or a set of CPU cores (numbered among those this process may use)."""
+
+    kind: Literal["cpu", "cuda"]
+    indices: tuple[int, ...]
+
+    @property
+    def torch_name(self) -> str:
+        return "cpu" if self.kind == "cpu" else f"cuda:{self.indices[0]}"
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{','.join(map(str, self.indices))}"
+
+
+def parse_device(text: str) -> Device:
+    """`cpu:0`, `cpu:0,1`, `cpu:0-3`, `cuda:1`. Raises StartupError for anything else, and for cores that are not there."""
+    match = re.fullmatch(r"(cpu|cuda):(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", text)
+    if match is None:
+        raise StartupError(f"device {text!r} is none; write cpu:0, cpu:0,1, cpu:0-3 or cuda:0")
+    kind, listed = match.groups()
+    indices: list[int] = []
+    for part in listed.split(","):
+        first, _, last = part.partition("-")
+        indices += range(int(first), int(last or first) + 1)
+    if kind == "cuda":
+        if len(indices) != 1:
+            raise StartupError(f"device {text!r}: a worker runs on one CUDA device")
+        return Device("cuda", tuple(indices))
+    if indices and max(indices) >= (cores := len(usable_cores())):
+        raise StartupError(f"device {text!r}: this process may use {cores} cores, numbered 0 to {cores - 1}")
+    return Device("cpu", tuple(indices))
+
+
+def usable_cores() -> list[int]:
+    """Operating-system numbers of the cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the torch engine; see `easerve serve --help` for their meaning."""
+
+    dtype: str = "auto"
+    kv_cache_bytes: int | None = None
+    max_batched_tokens: int = 2048
+    max_sequences: int = 64
+    max_model_len: int | None = None
+
+
+class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a worker process needs to know."""
+
+    name: str
+    stages: tuple[StageName, ...]
+    device: Device
+    model: str  # folder
+    endpoint: str  # of the front end
+    run_folder: str  # sockets and shared memory
+    engine: EngineSettings
