@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,40 +15,54 @@ Topology = Literal["colocated", "aggregated"]
 BUILTIN = "builtin"
 
 
+def _option(group: str, default: Any, help_text: str, **bounds: Any) -> Any:
+    """A field that is also a command-line option; `group` is where `--help` shows it."""
+    return Field(default=default, description=help_text, json_schema_extra={"group": group}, **bounds)
+
+
 class Deployment(BaseModel):
     """Everything `easerve serve` can be told. Field names are the command's options."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    model: str = BUILTIN
-    served_model_name: str | None = None
-    topology: Topology = "colocated"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    encode_device: str | None = None
-    generate_device: str | None = None
+    model: str = _option("Model", BUILTIN, "Folder in Hugging Face layout, hub id, or 'builtin'.")
+    served_model_name: str | None = _option("Model", None, "Name clients use (default: the value of --model).")
+    dtype: str = _option("Model", "auto", "auto (the checkpoint's own), float32, bfloat16 or float16.")
+    max_model_len: int | None = _option(
+        "Model", None, "Longest prompt plus answer, in tokens (default: the model's).", ge=8
+    )
 
-    dtype: str = "auto"
-    kv_cache_gb: float | None = Field(default=None, gt=0)
-    max_model_len: int | None = Field(default=None, ge=8)
-    max_batched_tokens: int = Field(default=2048, ge=16)
-    max_sequences: int = Field(default=64, ge=1)
+    topology: Topology = _option(
+        "Topology",
+        "colocated",
+        "colocated: encode and prefill/decode are processes of their own; aggregated: one does all.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = _option("Topology", "auto", "Where workers run.")
+    encode_device: str | None = _option("Topology", None, "Device of the encode worker, as cpu:0, cpu:0-3 or cuda:1.")
+    generate_device: str | None = _option("Topology", None, "Device of the prefill/decode worker, likewise.")
+    placement: str = _option("Topology", "least_pending", "How a prefill/decode worker is chosen.")
 
-    batching: str = "greedy"
-    encode_batch: int = Field(default=8, ge=1)
-    placement: str = "least_pending"
-    max_requests: int = Field(default=1024, ge=1)
-    request_timeout: float = Field(default=120.0, gt=0)
-    startup_timeout: float = Field(default=300.0, gt=0)
+    batching: str = _option("Encode", "greedy", "When queued media are encoded; greedy: as soon as a worker is free.")
+    encode_batch: int = _option("Encode", 8, "Most media items in one encode batch.", ge=1)
 
-    limit_images: int = Field(default=8, ge=0)
-    allowed_local_media_path: Path | None = None
-    allowed_media_domains: tuple[str, ...] = ()
-    media_timeout: float = Field(default=10.0, gt=0)
-    max_media_mb: float = Field(default=50.0, gt=0)
-    max_body_mb: float = Field(default=64.0, gt=0)
+    kv_cache_gb: float | None = _option("Engine", None, "Size of the KV pool (default: by device and model).", gt=0)
+    max_batched_tokens: int = _option("Engine", 2048, "Most tokens in one engine step.", ge=16)
+    max_sequences: int = _option("Engine", 64, "Most sequences decoded together.", ge=1)
 
-    host: str = "127.0.0.1"
-    port: int = Field(default=8000, ge=0, le=65535)
+    limit_images: int = _option("Limits", 8, "Most images in one request.", ge=0)
+    max_requests: int = _option("Limits", 1024, "Most requests in flight; more are answered 429.", ge=1)
+    request_timeout: float = _option("Limits", 120.0, "Longest wait for any one stage, in seconds.", gt=0)
+    startup_timeout: float = _option("Limits", 300.0, "Longest wait for the workers to load, in seconds.", gt=0)
+    max_body_mb: float = _option("Limits", 64.0, "Largest request body, in MiB.", gt=0)
+
+    allowed_local_media_path: Path | None = _option(
+        "Media", None, "Folder that file:// URLs may read from (default: none)."
+    )
+    allowed_media_domains: tuple[str, ...] = _option(
+        "Media", (), "Hosts that media may be fetched from, private ones included (default: any public host)."
+    )
+    media_timeout: float = _option("Media", 10.0, "Longest fetch of one media item, in seconds.", gt=0)
+    max_media_mb: float = _option("Media", 50.0, "Largest media file, in MiB.", gt=0)
 
     @property
     def engine(self) -> EngineSettings:
@@ -119,6 +133,18 @@ def _uses_cuda(deployment: Deployment) -> bool:
     if deployment.device != "auto":
         return deployment.device == "cuda"
     return deployment.model != BUILTIN and Path("/proc/driver/nvidia/version").exists()
+
+
+def describe(deployment: Deployment) -> dict[str, str]:
+    """The effective configuration in words, for the start of a server."""
+    workers = [f"{plan.name}: {' + '.join(plan.stages)} on {plan.device}" for plan in plan_workers(deployment)]
+    return {
+        "model": f"{deployment.model} (served as {served_name(deployment)})",
+        "topology": deployment.topology,
+        "workers": "\n".join(workers),
+        "encode": f"batching {deployment.batching}, at most {deployment.encode_batch} items a batch",
+        "limits": f"{deployment.limit_images} images a request, {deployment.max_requests} requests in flight",
+    }
 
 
 def model_folder(deployment: Deployment) -> str:

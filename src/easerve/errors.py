@@ -15,7 +15,12 @@ class EAServeError(Exception):
     code: str = "internal_error"
 
     def __init__(
-        self, message: str, *, param: str | None = None, code: str | None = None, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -108,3 +113,9 @@ _BY_NAME: dict[str, type[EAServeError]] = {
 def by_name(name: str, message: str) -> EAServeError:
     """The error that another process raised as class `name`; unknown names become the base class."""
     return _BY_NAME.get(name, EAServeError)(message)
+
+
+def by_status(status: int, message: str) -> EAServeError:
+    """The error that a server answered with HTTP `status`."""
+    kind = next((kind for kind in _BY_NAME.values() if kind.status == status), EAServeError)
+    return kind(message)

@@ -45,18 +45,23 @@ class Server:
     pipeline: Pipeline
     supervisor: Supervisor
     ready: dict[str, Ready]
-    http: uvicorn.Server
+    serving: asyncio.Task[None]
 
-    def request_stop(self) -> None:
-        """Begin the orderly end: no new connections, running requests end, then the workers."""
-        self.http.should_exit = True
+    async def ended(self) -> None:
+        """Returns when the HTTP server has stopped by itself, which it does only on an error."""
+        await asyncio.shield(self.serving)
 
 
 @asynccontextmanager
-async def running(deployment: Deployment, on_progress: ProgressReport) -> AsyncIterator[Server]:
-    """Start a server and serve until the block ends. Raises StartupError with the reason if it cannot start."""
+async def running(
+    deployment: Deployment, on_progress: ProgressReport, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Server]:
+    """Start a server and serve until the block ends; port 0 takes a free one.
+
+    Raises StartupError with the reason if it cannot start.
+    """
     async with AsyncExitStack() as exits:
-        listener = exits.enter_context(_listener(deployment.host, deployment.port))
+        listener = exits.enter_context(_listener(host, port))
         family = load_family(model_folder(deployment))
         folder = run_folder.create()
         exits.callback(run_folder.remove, folder)
@@ -80,7 +85,9 @@ async def running(deployment: Deployment, on_progress: ProgressReport) -> AsyncI
         media = MediaLoader(deployment.media)
         exits.push_async_callback(media.aclose)
         app = create_app(
-            model=served.within(min(one.max_tokens_per_sequence for one in ready.values() if one.max_tokens_per_sequence)),
+            model=served.within(
+                min(one.max_tokens_per_sequence for one in ready.values() if one.max_tokens_per_sequence)
+            ),
             pipeline=pipeline,
             media=media,
             buffers=ArrayStore(transfer),
@@ -91,10 +98,8 @@ async def running(deployment: Deployment, on_progress: ProgressReport) -> AsyncI
         http = _Http(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5))
         serving = asyncio.create_task(http.serve(sockets=[listener]), name="http")
         exits.push_async_callback(_end, http, serving)
-        while not http.started and not serving.done():
-            await asyncio.sleep(0.01)
-        host, port = listener.getsockname()[:2]
-        yield Server(f"http://{host}:{port}", served.name, pipeline, supervisor, ready, http)
+        await _until_started(http, serving)
+        yield Server(f"http://{host}:{listener.getsockname()[1]}", served.name, pipeline, supervisor, ready, serving)
 
 
 class _Http(uvicorn.Server):
@@ -103,6 +108,11 @@ class _Http(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+async def _until_started(http: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    while not http.started and not serving.done():  # the library has no event for it
+        await asyncio.sleep(0.01)  # noqa: ASYNC110
 
 
 async def _end(http: uvicorn.Server, serving: asyncio.Task[None]) -> None:

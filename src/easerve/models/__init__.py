@@ -1,0 +1,1 @@
+"""Model families: what differs between checkpoints, over the transformers library's module definitions."""

@@ -83,9 +83,7 @@ class EncodePool:
         if job.ticket is not None:
             self._batcher.remove(job.ticket)
         elif job.done.done() and not job.done.cancelled() and job.done.exception() is None:
-            self.release(
-                job.done.result()[0]
-            )  # it arrived in the very turn of the loop that cancelled its reader
+            self.release(job.done.result()[0])  # it arrived in the very turn of the loop that cancelled its reader
 
     def _dispatch(self) -> None:
         """Start every batch that is due, and set the timer for the next one."""

@@ -83,9 +83,7 @@ class Pipeline:
         finally:
             self.admission.leave()
 
-    async def _encode(
-        self, items: Sequence[MediaItem], times: RequestTimes, exits: ExitStack
-    ) -> list[EmbeddingRef]:
+    async def _encode(self, items: Sequence[MediaItem], times: RequestTimes, exits: ExitStack) -> list[EmbeddingRef]:
         """All items at once; the first failure cancels the rest, and what had been encoded is released."""
         if not items:
             return []

@@ -32,9 +32,7 @@ class LoadedStages:
     def max_tokens_per_sequence(self) -> int:
         return self.language_model.max_tokens_per_sequence if self.language_model else 0
 
-    def loop(
-        self, inbox: SimpleQueue[ToWorker], send: Callable[[Message], None], transfer: Transfer
-    ) -> StageLoop:
+    def loop(self, inbox: SimpleQueue[ToWorker], send: Callable[[Message], None], transfer: Transfer) -> StageLoop:
         return StageLoop(
             inbox=inbox,
             send=send,
@@ -48,9 +46,7 @@ class LoadedStages:
 def load_stages(spec: WorkerSpec, progress: Callable[[str], None]) -> LoadedStages:
     """Raises StartupError with the reason if device or checkpoint do not serve."""
     if spec.device.kind == "cuda" and not torch.cuda.is_available():
-        raise StartupError(
-            f"device {spec.device}: this machine has no CUDA device that torch can use; use cpu:0"
-        )
+        raise StartupError(f"device {spec.device}: this machine has no CUDA device that torch can use; use cpu:0")
     torch.set_num_threads(len(spec.device.indices) if spec.device.kind == "cpu" else 1)
     family = load_family(spec.model)
     dtype = _dtype(spec.engine.dtype)

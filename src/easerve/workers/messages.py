@@ -12,7 +12,7 @@ import msgspec
 from easerve.request import EmbeddingRef, MediaItem, SamplingParams, TokenOutput
 
 
-class Message(msgspec.Struct, frozen=True, tag=True):
+class Message(msgspec.Struct, tag=True):
     """Base of all messages."""
 
 

@@ -46,9 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 def main() -> int:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the front end stops its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the front end stops its workers
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     spec = msgspec.json.decode(sys.argv[1], type=WorkerSpec)
     if spec.device.kind == "cpu":
@@ -83,7 +81,7 @@ def _serve(spec: WorkerSpec, context: zmq.Context[zmq.Socket[bytes]], socket: zm
     poller.register(socket, zmq.POLLIN)
     poller.register(outgoing, zmq.POLLIN)
     while thread.is_alive():
-        ready = dict(poller.poll(max(0.0, beat_at - time.monotonic()) * 1000))
+        ready = dict(poller.poll(max(0, int((beat_at - time.monotonic()) * 1000))))
         while outgoing in ready and (data := _receive(outgoing)) is not None:
             socket.send(data)
         while socket in ready and (data := _receive(socket)) is not None:
@@ -110,9 +108,7 @@ def _receive(socket: zmq.Socket[bytes]) -> bytes | None:
 class _Worker:
     """The stage thread: loads, then runs the stage loop."""
 
-    def __init__(
-        self, spec: WorkerSpec, context: zmq.Context[zmq.Socket[bytes]], inbox: SimpleQueue[ToWorker]
-    ) -> None:
+    def __init__(self, spec: WorkerSpec, context: zmq.Context[zmq.Socket[bytes]], inbox: SimpleQueue[ToWorker]) -> None:
         self._spec = spec
         self._context = context
         self._inbox = inbox

@@ -28,7 +28,7 @@ class Device(msgspec.Struct, frozen=True):
 
 
 def parse_device(text: str) -> Device:
-    """`cpu:0`, `cpu:0,1`, `cpu:0-3`, `cuda:1`. Raises StartupError for anything else, and for cores that are not there."""
+    """`cpu:0`, `cpu:0,1`, `cpu:0-3` or `cuda:1`. Raises StartupError for anything else, and for cores not there."""
     match = re.fullmatch(r"(cpu|cuda):(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", text)
     if match is None:
         raise StartupError(f"device {text!r} is none; write cpu:0, cpu:0,1, cpu:0-3 or cuda:0")

@@ -93,9 +93,7 @@ class StageLoop:
 
     def _receive(self) -> None:
         """Take in all that has arrived; wait for something only if there is nothing to do."""
-        idle = not self._batches and not (
-            self._language_model is not None and self._language_model.has_work()
-        )
+        idle = not self._batches and not (self._language_model is not None and self._language_model.has_work())
         while not self._stopped:
             try:
                 message = self._inbox.get(block=idle)
@@ -168,11 +166,9 @@ class StageLoop:
     def _open(self, item: MediaItem, ref: EmbeddingRef) -> Embedding:
         if ref.key != item.key or ref.tokens != item.tokens:
             raise TransferError(
-                f"item {item.key[:12]} of {item.tokens} tokens came with the embedding of {ref.key[:12]}, {ref.tokens} tokens"
+                f"item {item.key[:12]}, {item.tokens} tokens, came with embedding {ref.key[:12]}, {ref.tokens} tokens"
             )
-        tensors = {
-            name: open_tensor(self._transfer, one).to(self._device) for name, one in ref.tensors.items()
-        }
+        tensors = {name: open_tensor(self._transfer, one).to(self._device) for name, one in ref.tensors.items()}
         if tensors["values"].shape[0] != item.tokens:
             raise TransferError(f"the embedding of item {item.key[:12]} is not {item.tokens} tokens long")
         return Embedding(tensors["values"], ref.grid, tensors.get("deepstack"))
@@ -203,6 +199,4 @@ def _failure(error: Exception, what: str) -> Failure:
     if isinstance(error, EAServeError):
         return Failure(type(error).__name__, error.message)
     logger.exception("unexpected error in %s", what)
-    return Failure(
-        "EAServeError", f"{what} failed in the engine ({type(error).__name__}); see the server's log"
-    )
+    return Failure("EAServeError", f"{what} failed in the engine ({type(error).__name__}); see the server's log")

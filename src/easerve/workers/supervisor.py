@@ -75,9 +75,7 @@ class Supervisor:
         self._workers[spec.name] = worker
         self._hub.register(spec.name, lambda message: self._handle(worker, message))
         self._on_progress(spec.name, "starting")
-        worker.watcher = asyncio.get_running_loop().create_task(
-            self._watch(worker), name=f"watch {spec.name}"
-        )
+        worker.watcher = asyncio.get_running_loop().create_task(self._watch(worker), name=f"watch {spec.name}")
 
     def _handle(self, worker: _Managed, message: FromWorker) -> None:
         match message:

@@ -1,0 +1,5 @@
+"""The `easerve` command."""
+
+from easerve.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,132 @@
+"""Commands and their options. Each does one thing with a running server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.logging import RichHandler
+
+from easerve import __version__
+from easerve.cli.options import takes_deployment
+from easerve.config import Deployment
+from easerve.errors import EAServeError
+
+app = typer.Typer(
+    name="easerve",
+    help="Serve multimodal language models with encode, prefill and decode apart.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+console = Console(stderr=True)
+
+
+def main() -> None:
+    """Entry point: errors a user can mend are one line, not a trace."""
+    logging.basicConfig(
+        level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console, show_path=False)]
+    )
+    try:
+        app()
+    except EAServeError as error:
+        console.print(f"[red]error:[/] {error.message}", soft_wrap=True, highlight=False)
+        sys.exit(1)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"easerve {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@takes_deployment
+def serve(
+    deployment: Deployment,
+    host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel="Server")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535, rich_help_panel="Server")
+    ] = 8000,
+) -> None:
+    """Serve a model through the OpenAI API until Ctrl-C or SIGTERM.
+
+    Without options this is the built-in model on 127.0.0.1:8000, encode and prefill/decode on cores of their own:
+
+        curl http://127.0.0.1:8000/v1/models
+    """
+    from easerve.cli.serving import serve_until_signalled
+
+    _run(serve_until_signalled(deployment, host, port, console))
+
+
+@app.command()
+@takes_deployment
+def demo(
+    deployment: Deployment,
+    pictures: Annotated[int, typer.Option(help="How many pictures to ask about.", min=1, rich_help_panel="Demo")] = 24,
+    seed: Annotated[int, typer.Option(help="Which pictures; none was trained on.", rich_help_panel="Demo")] = 0,
+    concurrency: Annotated[int, typer.Option(help="Questions in flight.", min=1, rich_help_panel="Demo")] = 1,
+    html: Annotated[
+        Path, typer.Option(help="Where to write the page of pictures, answers and stage times.", rich_help_panel="Demo")
+    ] = Path("runs/demo.html"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.", rich_help_panel="Demo")
+    ] = False,
+) -> None:
+    """Start a server, ask it about pictures it has never seen, check the answers, and show where the time went.
+
+    Exits 0 only if at least 95 % of the answers are right (with the built-in model; other models' answers are shown,
+    not judged).
+    """
+    from easerve.demo.run import run_demo
+
+    passed = _run(run_demo(deployment, pictures, seed, concurrency, html, as_json, console))
+    raise typer.Exit(0 if passed else 1)
+
+
+@app.command()
+@takes_deployment
+def chat(
+    deployment: Deployment,
+    question: Annotated[str, typer.Argument(help="What to ask.")],
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(help="A picture on disk; may be given several times.", exists=True, dir_okay=False),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.", min=1)] = 256,
+    timing: Annotated[bool, typer.Option(help="Show where the time went.")] = False,
+) -> None:
+    """Ask one question about files on disk.
+
+    easerve chat "what is at the top left ?" --image a.png
+    """
+    from easerve.cli.chatting import chat_once
+
+    _run(chat_once(deployment, question, image or [], max_tokens, timing, console))
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    """On uvloop; Ctrl-C before the server is up ends quietly."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

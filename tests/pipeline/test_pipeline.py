@@ -1,0 +1,146 @@
+"""A request's life: right answers, one bad item failing alone, cancellation everywhere, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from easerve.errors import DeadlineExceeded, EAServeError, Overloaded, Unavailable, WorkerLost
+from easerve.pipeline.pipeline import Deadlines
+from easerve.pipeline.timing import RequestTimes
+from easerve.request import EmbeddingRef
+
+from .doubles import World
+
+
+async def test_every_request_gets_its_own_embeddings_in_its_own_order() -> None:
+    world = World(encoders=3, delay=0.001)
+    wanted = [[i, i, i + 1] for i in range(40)]  # repeated and adjacent
+    requests = [world.request(str(i), [f"key#{k}" for k in keys]) for i, keys in enumerate(wanted)]
+    assert await asyncio.gather(*(world.run(request) for request in requests)) == wanted
+    assert any(len(batch) > 1 for encoder in world.encoders for batch in encoder.batches), "nothing was batched"
+    world.assert_clean()
+
+
+async def test_text_does_not_wait_for_encode() -> None:
+    world = World(encoders=0)
+    assert await world.run(world.request("text", [])) == [0]
+    world.assert_clean()
+
+
+async def test_a_bad_item_fails_its_own_request_only() -> None:
+    world = World(delay=0.001)
+    requests = [world.request("a", ["key#1"]), world.request("b", ["bad#2", "key#3"]), world.request("c", ["key#4"])]
+    results = await asyncio.gather(*(world.run(request) for request in requests), return_exceptions=True)
+    assert results[0] == [1]
+    assert results[2] == [4]
+    assert isinstance(results[1], EAServeError)
+    world.assert_clean()
+
+
+async def test_n_answers_share_one_encode() -> None:
+    world = World()
+    assert await world.run(world.request("n", ["key#7"], n=3)) == [7, 7, 7]
+    assert world.encoders[0].batches == [["key#7"]]
+    world.assert_clean()
+
+
+async def test_a_lost_encoder_is_replaced_by_another() -> None:
+    world = World(encoders=2, delay=0.001)
+    world.encoders[0].fault = lambda items: WorkerLost("killed")
+    assert await world.run(world.request("a", ["key#5"])) == [5]
+    world.assert_clean()
+
+
+async def test_an_item_that_kills_every_encoder_is_given_up() -> None:
+    world = World(encoders=2, delay=0.001)
+    for encoder in world.encoders:
+        encoder.fault = lambda items: WorkerLost("killed")
+    with pytest.raises(WorkerLost):
+        await world.run(world.request("a", ["key#5"]))
+    world.assert_clean()
+
+
+async def test_without_encoders_media_are_unavailable_also_when_queued_before() -> None:
+    world = World(delay=0.05, bound=1)
+    running = [asyncio.create_task(world.run(world.request(str(i), [f"key#{i}"]))) for i in range(3)]
+    await asyncio.sleep(0.01)
+    world.pipeline.encode_pool.remove_worker("encode-0")
+    results = await asyncio.gather(*running, return_exceptions=True)
+    assert results[0] == [0]  # was running on the worker, which still answered
+    assert [type(result) for result in results[1:]] == [Unavailable, Unavailable]
+    with pytest.raises(Unavailable):
+        await world.run(world.request("late", ["key#9"]))
+    world.assert_clean()
+
+
+async def test_an_embedding_of_another_length_or_item_is_refused() -> None:
+    world = World()
+    encoder = world.encoders[0]
+    right = encoder._one
+    encoder._one = lambda item: EmbeddingRef(  # type: ignore[method-assign]
+        key=item.key, tokens=item.tokens + 1, tensors={"values": world.memory.put("x")}
+    )
+    with pytest.raises(EAServeError, match="room for 3"):
+        await world.run(world.request("a", ["key#1"]))
+    encoder._one = lambda item: right(world.request("other", ["key#2"]).media[0])  # type: ignore[method-assign]
+    with pytest.raises(EAServeError, match="embedding of"):
+        await world.run(world.request("b", ["key#1"]))
+    world.memory.held = {name for name in world.memory.held if not name.startswith("pixels")}
+    world.assert_clean()
+
+
+async def test_a_stage_that_never_answers_ends_in_a_typed_error() -> None:
+    world = World(delay=60)
+    world.pipeline._deadlines = Deadlines(encode=0.05, first_token=0.05, next_token=0.05)
+    with pytest.raises(DeadlineExceeded, match="encode"):
+        await world.run(world.request("a", ["key#1"]))
+    with pytest.raises(DeadlineExceeded, match="prefill"):
+        await world.run(world.request("b", []))
+    await asyncio.sleep(0)
+    world.assert_clean()
+
+
+async def test_a_full_server_sheds_and_counts_right() -> None:
+    world = World(delay=0.01, limit=2)
+    requests = [world.request(str(i), [f"key#{i}"]) for i in range(5)]
+    results = await asyncio.gather(*(world.run(request) for request in requests), return_exceptions=True)
+    assert results[:2] == [[0], [1]]
+    assert all(isinstance(result, Overloaded) and result.retry_after for result in results[2:])
+    world.assert_clean()
+
+
+async def test_closing_the_generator_cancels_the_sequence() -> None:
+    world = World(delay=0.005)
+    generator = world.pipeline.generate(world.request("a", ["key#1", "key#2", "key#3"]), RequestTimes(0.0))
+    assert (await anext(generator)).token_id == 1
+    await generator.aclose()
+    assert world.generator.cancelled == ["a/0"]
+    await asyncio.sleep(0)
+    world.assert_clean()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from(["key#1", "key#2", "bad#3"]), max_size=3), st.floats(0, 0.02)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_cancelled_at_any_moment_nothing_stays_behind(plan: list[tuple[list[str], float]]) -> None:
+    async def scenario() -> None:
+        world = World(encoders=2, delay=0.004, bound=2)
+        tasks = [asyncio.create_task(world.run(world.request(str(i), keys))) for i, (keys, _) in enumerate(plan)]
+        loop = asyncio.get_running_loop()
+        for task, (_, when) in zip(tasks, plan, strict=True):
+            if when < 0.019:
+                loop.call_later(when, task.cancel)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.02)  # batches that were running when their readers left
+        world.assert_clean()
+
+    asyncio.run(scenario())
