@@ -246,6 +246,7 @@ class Batch:
     branch: torch.Tensor
     positions: torch.Tensor  # (3, rows, length)
     targets: torch.Tensor  # next token where it is part of an answer, else -100
+    weights: torch.Tensor  # of the targets in the loss
     pixels: torch.Tensor | None
     grids: torch.Tensor | None
 
@@ -276,21 +277,23 @@ class Collator:
             torch.full((len(rows), length), -1),
             torch.zeros((3, len(rows), length), dtype=torch.long),
             torch.full((len(rows), length), -100),
+            torch.zeros((len(rows), length)),
             pixels,
             grids,
         )
-        for index, (ids, branch, positions, targets) in enumerate(built):
+        for index, (ids, branch, positions, targets, weights) in enumerate(built):
             batch.ids[index, : len(ids)] = torch.tensor(ids)
             batch.branch[index, : len(ids)] = torch.tensor(branch)
             batch.positions[:, index, : len(ids)] = torch.tensor(positions).T
             batch.targets[index, : len(ids)] = torch.tensor(targets)
+            batch.weights[index, : len(ids)] = torch.tensor(weights)
         return batch
 
     def _row(
         self, row: Row, grids: list[list[int]]
-    ) -> tuple[list[int], list[int], list[tuple[int, int, int]], list[int]]:
+    ) -> tuple[list[int], list[int], list[tuple[int, int, int]], list[int], list[float]]:
         ids, positions, start = self._prefix(grids)
-        branch, targets = [0] * len(ids), [-100] * len(ids)
+        branch, targets, weights = [0] * len(ids), [-100] * len(ids), [0.0] * len(ids)
         for number, (question, answer) in enumerate(row.branches, 1):
             # The question's first token continues the prefix, as in a whole prompt.
             asked = self._text(question) + [self._id["<|im_end|>"]] + self._text("\n")
@@ -301,7 +304,9 @@ class Collator:
             branch += [number] * (len(tokens) - 1)
             positions += [(start + i,) * 3 for i in range(len(tokens) - 1)]
             targets += [-100] * (len(asked) - 1) + answered
-        return ids, branch, positions, targets
+            # A long answer counts more than a short one, but less than by its length: yes and no would drown.
+            weights += [0.0] * (len(asked) - 1) + [len(answered) ** -0.75] * len(answered)
+        return ids, branch, positions, targets, weights
 
     def _prefix(self, grids: list[list[int]]) -> tuple[list[int], list[tuple[int, int, int]], int]:
         ids = [self._id["<|im_start|>"], *self._text("user\n")]
@@ -409,7 +414,9 @@ def train(arguments: argparse.Namespace) -> None:
         loss = torch.zeros(())
         for part, weight in ((batch_rows, 1.0), ([rows.sums(8)], 0.1)):
             batch = collate(part)
-            term = functional.cross_entropy(forward(model, batch), batch.targets[batch.targets >= 0])
+            wanted = batch.targets >= 0
+            each = functional.cross_entropy(forward(model, batch), batch.targets[wanted], reduction="none")
+            term = (each * batch.weights[wanted]).sum() / batch.weights.sum()
             loss = loss + weight * term
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

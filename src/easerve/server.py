@@ -85,9 +85,7 @@ async def running(
         media = MediaLoader(deployment.media)
         exits.push_async_callback(media.aclose)
         app = create_app(
-            model=served.within(
-                min(one.max_tokens_per_sequence for one in ready.values() if one.max_tokens_per_sequence)
-            ),
+            model=served.within(_longest(ready)),
             pipeline=pipeline,
             media=media,
             buffers=ArrayStore(transfer),
@@ -166,6 +164,11 @@ def _named(table: dict[str, Callable[[], T]], name: str, what: str) -> T:
     if name not in table:
         raise StartupError(f"there is no {what} {name!r}; there are {', '.join(table)}")
     return table[name]()
+
+
+def _longest(ready: dict[str, Ready]) -> int:
+    """Tokens of prompt and answer that every generating worker can hold."""
+    return min(one.max_tokens_per_sequence for one in ready.values() if "generate" in one.stages)
 
 
 def _forget(pipeline: Pipeline, worker: str) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.logging import RichHandler
 
@@ -124,9 +123,11 @@ def chat(
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """On uvloop; Ctrl-C before the server is up ends quietly."""
+    """Ctrl-C before the server is up ends quietly.
+
+    On asyncio's own loop: uvloop's clock ticks in milliseconds, too coarse for what is timed and decided here.
+    """
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(work)
+        return asyncio.run(work)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

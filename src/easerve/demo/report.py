@@ -39,8 +39,6 @@ class Report:
     asked: Sequence[Asked]
     judged: bool
 
-    stages = (*STAGES, "first_token", "total")
-
     @property
     def right(self) -> int:
         return sum(one.right for one in self.asked)

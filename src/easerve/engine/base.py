@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from easerve.errors import EAServeError
 from easerve.request import SamplingParams, TokenOutput
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ class NewSequence:
 
 
 @dataclass(frozen=True)
+class SequenceFailed:
+    """A sequence ended in an error; the engine has forgotten it, others go on."""
+
+    sequence_id: str
+    error: EAServeError
+
+
+@dataclass(frozen=True)
 class EngineStats:
     """A snapshot for metrics and placement."""
 
@@ -67,7 +76,7 @@ class LanguageModel(Protocol):
 
     def has_work(self) -> bool: ...
 
-    def step(self) -> list[TokenOutput]:
+    def step(self) -> list[TokenOutput | SequenceFailed]:
         """One scheduler step: decode tokens first, prefill chunks in what is left of the token budget."""
         ...
 

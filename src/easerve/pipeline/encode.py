@@ -76,8 +76,18 @@ class EncodePool:
             raise
 
     def _enqueue(self, job: _Job) -> None:
-        job.ticket = self._batcher.push(job, asyncio.get_running_loop().time())
-        self._dispatch()
+        loop = asyncio.get_running_loop()
+        job.ticket = self._batcher.push(job, loop.time())
+        self._wake_at(loop.time())
+
+    def _wake_at(self, when: float) -> None:
+        """Look at the queue then; at the earliest once everything that is already due has run, so that the items of
+        one request are seen together."""
+        if self._timer is not None and self._timer.when() <= when:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(when, self._dispatch)
 
     def _abandon(self, job: _Job) -> None:
         if job.ticket is not None:
@@ -90,10 +100,9 @@ class EncodePool:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        loop = asyncio.get_running_loop()
         while self._idle and (due := self._batcher.ready_at()) is not None:
-            if due > loop.time():
-                self._timer = loop.call_at(due, self._dispatch)
+            if due > asyncio.get_running_loop().time():
+                self._wake_at(due)
                 return
             self._start(self._batcher.take())
 

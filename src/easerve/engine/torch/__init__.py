@@ -1,0 +1,1 @@
+"""The embedded engine: transformers' modules with paged attention of our own."""

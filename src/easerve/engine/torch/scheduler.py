@@ -1,0 +1,114 @@
+"""What one step computes: decode tokens first, then prefill chunks in the rest of the token budget.
+
+First come, first served. When the pool is full the youngest running sequence gives up its blocks and is computed
+again later (preemption by recompute), so the oldest always gets on. As in vLLM's first-generation v1 scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from easerve.engine.torch.kv_cache import BlockPool
+from easerve.engine.torch.sequence import Sequence
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The next `count` uncomputed tokens of a sequence."""
+
+    sequence: Sequence
+    count: int
+
+    @property
+    def samples(self) -> bool:
+        """Whether a token comes out: the chunk reaches the sequence's end."""
+        return self.count == self.sequence.uncomputed
+
+
+class Scheduler:
+    """Owns the queues and the block pool."""
+
+    def __init__(self, pool: BlockPool, block_size: int, max_tokens: int, max_sequences: int) -> None:
+        self.pool = pool
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []  # oldest first
+        self.preemptions = 0
+        self._block_size = block_size
+        self._max_tokens = max_tokens
+        self._max_sequences = max_sequences
+
+    def add(self, sequence: Sequence) -> None:
+        self.waiting.append(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Forget it, and take its blocks back."""
+        self.pool.give_back(sequence.blocks)
+        sequence.blocks = []
+        if sequence in self.running:
+            self.running.remove(sequence)
+        else:
+            self.waiting.remove(sequence)
+
+    def all(self) -> Iterator[Sequence]:
+        yield from self.running
+        yield from self.waiting
+
+    def schedule(self) -> list[Chunk]:
+        """The next step's chunks; each has its blocks. Decoding sequences come first."""
+        budget, preempted_before = self._max_tokens, self.preemptions
+        chunks: list[Chunk] = []
+        decoding = [one for one in self.running if one.uncomputed == 1]
+        prefilling = [one for one in self.running if one.uncomputed > 1]
+        for sequence in decoding + prefilling:
+            if budget == 0:
+                break
+            if sequence not in self.running:
+                continue  # preempted for an older one in this very step
+            count = min(budget, sequence.uncomputed)
+            if self._make_room(sequence, count, chunks):
+                chunks.append(Chunk(sequence, count))
+                budget -= count
+        if self.preemptions > preempted_before:
+            return chunks
+        return chunks + self._admit(budget)
+
+    def _admit(self, budget: int) -> list[Chunk]:
+        """New sequences while budget, places and blocks last; none overtakes another, and none displaces another."""
+        chunks: list[Chunk] = []
+        while self.waiting and budget > 0 and len(self.running) < self._max_sequences:
+            sequence = self.waiting[0]
+            count = min(budget, sequence.uncomputed)
+            if not self._extend(sequence, count):
+                break
+            self.running.append(self.waiting.popleft())
+            chunks.append(Chunk(sequence, count))
+            budget -= count
+        return chunks
+
+    def _make_room(self, sequence: Sequence, count: int, chunks: list[Chunk]) -> bool:
+        """Blocks for the chunk, at the cost of younger sequences; False if it had to give way itself."""
+        while not self._extend(sequence, count):
+            youngest = self.running[-1]
+            self._preempt(youngest, chunks)
+            if youngest is sequence:
+                return False
+        return True
+
+    def _extend(self, sequence: Sequence, count: int) -> bool:
+        needed = -(-(sequence.computed + count) // self._block_size) - len(sequence.blocks)
+        blocks = self.pool.take(max(0, needed))
+        if blocks is None:
+            return False
+        sequence.blocks += blocks
+        return True
+
+    def _preempt(self, sequence: Sequence, chunks: list[Chunk]) -> None:
+        self.preemptions += 1
+        self.running.remove(sequence)
+        self.pool.give_back(sequence.blocks)
+        sequence.blocks = []
+        sequence.computed = 0
+        self.waiting.appendleft(sequence)
+        chunks[:] = [chunk for chunk in chunks if chunk.sequence is not sequence]
