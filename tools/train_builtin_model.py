@@ -82,7 +82,11 @@ def make_tokenizer() -> Tokenizer:
 
 def _corpus_lines(rng: Random) -> Iterator[str]:
     one, two = (scenes.random_scene(rng, held_out=False) for _ in range(2))
-    for question in (scenes.about_one(one, rng), scenes.about_two((one, two), rng), scenes.small_sum(rng, held_out=False)):
+    for question in (
+        scenes.about_one(one, rng),
+        scenes.about_two((one, two), rng),
+        scenes.small_sum(rng, held_out=False),
+    ):
         yield "user\n" + rephrase(question.text, rng)
         yield "assistant\n" + question.answer
 
@@ -314,7 +318,11 @@ class Collator:
         at = len(ids)
         for _, rows, columns in grids:
             rows, columns = rows // MERGE, columns // MERGE
-            ids += [self._id["<|vision_start|>"], *[self._id["<|image_pad|>"]] * (rows * columns), self._id["<|vision_end|>"]]
+            ids += [
+                self._id["<|vision_start|>"],
+                *[self._id["<|image_pad|>"]] * (rows * columns),
+                self._id["<|vision_end|>"],
+            ]
             positions.append((at, at, at))
             positions += [(at + 1, at + 1 + r, at + 1 + c) for r in range(rows) for c in range(columns)]
             at += 1 + max(rows, columns)
@@ -403,7 +411,10 @@ def train(arguments: argparse.Namespace) -> None:
         model.load_state_dict(saved["model"])
         optimiser.load_state_dict(saved["optimiser"])
         first = saved["step"]
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters, vocabulary {tokenizer.get_vocab_size()}", flush=True)
+    print(
+        f"{sum(p.numel() for p in model.parameters()):,} parameters, vocabulary {tokenizer.get_vocab_size()}",
+        flush=True,
+    )
     write_folder(arguments.out, model, tokenizer)
     started, losses = time.monotonic(), []
     for step in range(first, arguments.steps):
@@ -425,7 +436,9 @@ def train(arguments: argparse.Namespace) -> None:
         losses.append(loss.item())
         if (step + 1) % 50 == 0:
             rate = (step + 1 - first) / (time.monotonic() - started)
-            print(f"step {step + 1}/{arguments.steps}  loss {np.mean(losses[-50:]):.4f}  {rate:.2f} steps/s", flush=True)
+            print(
+                f"step {step + 1}/{arguments.steps}  loss {np.mean(losses[-50:]):.4f}  {rate:.2f} steps/s", flush=True
+            )
         if (step + 1) % arguments.every == 0 or step + 1 == arguments.steps:
             scores = evaluate(model, collate, 50)
             print("  held out: " + "  ".join(f"{kind} {score:.1%}" for kind, score in scores.items()), flush=True)

@@ -110,7 +110,7 @@ class _Http(uvicorn.Server):
 
 async def _until_started(http: uvicorn.Server, serving: asyncio.Task[None]) -> None:
     while not http.started and not serving.done():  # the library has no event for it
-        await asyncio.sleep(0.01)  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 async def _end(http: uvicorn.Server, serving: asyncio.Task[None]) -> None:

@@ -86,7 +86,7 @@ class Buffers:
         return TensorRef(name, array.shape, str(array.dtype), array.nbytes)
 
     def release(self, ref: TensorRef) -> None:
-        self.live.discard(ref.name)
+        self.live.remove(ref.name)  # a second release is an error here: it means two owners
 
 
 @dataclass(frozen=True)
@@ -229,9 +229,7 @@ def make_site(folder: Path, *, options: ApiOptions | None = None, rules: Rules |
     ids = model.codec.encode("the red circle")
     buffers, media = Buffers(), Media()
     fake = FakePipeline(buffers, **{"script": lambda request, index: ids, **pipeline})
-    app = create_app(
-        model=model, pipeline=fake, media=media, buffers=buffers, content_key=key_of, options=options
-    )
+    app = create_app(model=model, pipeline=fake, media=media, buffers=buffers, content_key=key_of, options=options)
     return Site(app, model, fake, buffers, media)
 
 
@@ -244,3 +242,10 @@ def user(*parts: Any) -> list[dict[str, Any]]:
         for part in parts
     ]
     return [{"role": "user", "content": content}]
+
+
+async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for something that has no event."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)

@@ -219,5 +219,3 @@ async def test_two_requests_with_one_request_id_do_not_meet(site: Site) -> None:
             assert response.headers["x-request-id"] == "same"
     first, second = site.pipeline.requests
     assert first.id != second.id
-
-

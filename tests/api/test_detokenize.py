@@ -80,6 +80,7 @@ def test_special_tokens_show_only_on_request(codec: TextCodec) -> None:
 
 def test_endless_broken_bytes_do_not_wait_forever(codec: TextCodec) -> None:
     broken = codec._backend.token_to_id("ÿ")  # the byte 0xff
+    assert broken is not None
     came = pieces(codec, [broken] * 200)
     assert came.count("") > 100
     assert sum(map(len, came)) == 200

@@ -44,9 +44,7 @@ async def test_role_then_text_then_reason_then_done(site: Site) -> None:
 
 async def test_usage_and_timing_come_last(site: Site) -> None:
     options = {"include_usage": True}
-    chunks = await events(
-        site, messages=user((28, 28)), stream_options=options, include_timing=True
-    )
+    chunks = await events(site, messages=user((28, 28)), stream_options=options, include_timing=True)
     *others, last, _ = chunks
     assert last["choices"] == []
     assert last["usage"]["prompt_tokens_details"] == {"image_tokens": 1}
@@ -65,7 +63,7 @@ async def test_usage_and_timing_come_last(site: Site) -> None:
 )
 async def test_stream_joined_is_the_whole_answer(site: Site, text: str, stop: list[str]) -> None:
     site.says(text)
-    body = {"messages": user("hi"), "stop": stop}
+    body: Json = {"messages": user("hi"), "stop": stop}
     chunks = await events(site, **body)
     async with site.client() as client:
         whole = (await client.post("/v1/chat/completions", json=body)).json()

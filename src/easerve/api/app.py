@@ -21,6 +21,7 @@ from easerve.api.options import ApiOptions
 from easerve.api.schema import ChatRequest, CompletionRequest
 from easerve.api.service import ServedModel
 from easerve.api.validation import read_fields
+from easerve.media import content_key
 from easerve.observe.metrics import RequestMetrics
 
 REFS = "#/components/schemas/{model}"
@@ -32,13 +33,13 @@ def create_app(
     pipeline: PipelineLike,
     media: PictureLoader,
     buffers: BufferStore,
-    content_key: ContentKey | None = None,
+    content_key: ContentKey = content_key,
     metrics: RequestMetrics | None = None,
     options: ApiOptions | None = None,
 ) -> FastAPI:
     """The application for uvicorn. It starts and stops nothing: the parts it is given outlive it.
 
-    `metrics` go into a registry of their own, and `content_key` is that of `easerve.media`, unless given.
+    Without `metrics`, they go into a registry of their own.
     """
     options = options or ApiOptions()
     metrics = metrics or RequestMetrics(CollectorRegistry())
@@ -47,7 +48,7 @@ def create_app(
         pipeline=pipeline,
         media=media,
         buffers=buffers,
-        content_key=content_key or _media_content_key(),
+        content_key=content_key,
         metrics=metrics,
         options=options,
     )
@@ -59,12 +60,6 @@ def create_app(
     _add_operations(app, backend)
     _document_bodies(app)
     return app
-
-
-def _media_content_key() -> ContentKey:
-    from easerve.media import content_key
-
-    return content_key
 
 
 def _body(name: str) -> dict[str, Any]:

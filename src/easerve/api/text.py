@@ -147,11 +147,15 @@ def load_codec(folder: Path) -> TextCodec:
 
     A folder with a tokenizer.json is read without importing torch; others need a conversion that imports it.
     """
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    kind = PreTrainedTokenizerFast if (folder / "tokenizer.json").is_file() else AutoTokenizer
     try:
-        tokenizer = kind.from_pretrained(folder)
+        if (folder / "tokenizer.json").is_file():
+            from transformers import PreTrainedTokenizerFast
+
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+        else:
+            from transformers import AutoTokenizer  # importing this name alone imports torch
+
+            tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise StartupError(f"no usable tokenizer in {folder} (expected a tokenizer.json): {error}") from error
     if getattr(tokenizer, "backend_tokenizer", None) is None:

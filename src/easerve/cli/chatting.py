@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 from rich.console import Console
 
-from easerve.cli.progress import StartupProgress
 from easerve.client import ask, data_uri
 from easerve.config import Deployment
+from easerve.observe.startup import StartupProgress
 from easerve.server import running
 
 

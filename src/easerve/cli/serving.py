@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 from rich.console import Console
 from rich.table import Table
 
-from easerve.cli.progress import StartupProgress
 from easerve.config import Deployment, describe
+from easerve.observe.startup import StartupProgress
 from easerve.server import Server, running
 
 

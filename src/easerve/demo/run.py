@@ -15,11 +15,11 @@ from rich.progress import track
 from rich.table import Table
 
 from easerve.builtin import scenes
-from easerve.cli.progress import StartupProgress
 from easerve.client import ask, data_uri
 from easerve.config import BUILTIN, Deployment
 from easerve.demo.page import render
 from easerve.demo.report import Asked, Report
+from easerve.observe.startup import StartupProgress
 from easerve.server import Server, running
 
 COLUMNS = {

@@ -1,135 +1,169 @@
-"""Gets the bytes of a media URL: inline data, http(s) under guard, and local files below an allowed folder."""
+"""Downloads http(s) media: bounded in time, size, redirects and number at once, through the address guard."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-from pathlib import Path
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
+import httpcore
 import httpx
 
-from easerve.errors import BadRequest, EAServeError, TooLarge
+from easerve import __version__
+from easerve.errors import BadRequest, Overloaded, TooLarge, Unavailable
 from easerve.media.addresses import AddressGuard
+from easerve.media.contents import SUPPORTED, refused_type, shorten
+from easerve.media.network import NETWORK_ERRORS, GuardedTransport, reason_of
 from easerve.media.options import MediaOptions
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TEXTUAL = ("text/", "application/json", "application/xhtml", "application/xml")
+_HEADERS = {
+    "User-Agent": f"EAServe/{__version__}",  # some hosts answer nobody who has no name
+    "Accept": "image/*,*/*;q=0.5",
+    "Accept-Encoding": "identity",  # pictures are compressed already, and what is not packed cannot burst
+}
 
 
 class Fetcher:
-    """Fetches over the network, bounded in time, size, redirects and number at once."""
+    """One per server. `ssl_context` and `inner` (which opens sockets) are for tests and private authorities."""
 
-    def __init__(self, options: MediaOptions, guard: AddressGuard | None = None) -> None:
+    def __init__(
+        self,
+        options: MediaOptions,
+        guard: AddressGuard | None = None,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        inner: httpcore.AsyncNetworkBackend | None = None,
+    ) -> None:
         self._options = options
         self._guard = guard or AddressGuard(options.allowed_domains)
         self._places = asyncio.Semaphore(options.max_downloads)
-        self._client = httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=options.fetch_timeout_s)
-
-    async def fetch(self, url: str) -> bytes:
-        """The body at an http(s) URL. Raises BadRequest or TooLarge with the reason."""
-        try:
-            async with self._places, asyncio.timeout(self._options.fetch_timeout_s):
-                return await self._follow(url)
-        except TimeoutError:
-            raise BadRequest(
-                f"fetching {shorten(url)} took longer than {self._options.fetch_timeout_s:g} s; send the data inline"
-            ) from None
-        except EAServeError:
-            raise
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise BadRequest(f"fetching {shorten(url)} failed: {str(error) or type(error).__name__}") from error
-
-    async def _follow(self, url: str) -> bytes:
-        for _ in range(self._options.max_redirects + 1):
-            target = httpx.URL(url)
-            if target.scheme not in {"http", "https"} or not target.host:
-                raise BadRequest(f"{shorten(url)} is no http(s) URL with a host")
-            body, location = await self._get(target)
-            if location is None:
-                return body
-            url = str(target.join(location))
-        raise BadRequest(f"{shorten(url)}: more than {self._options.max_redirects} redirects")
-
-    async def _get(self, url: httpx.URL) -> tuple[bytes, str | None]:
-        """Body, or where to go instead. The connection goes to the address that was judged; name and certificate
-        stay the host's."""
-        address = await self._guard.address_of(url.host, url.port or (443 if url.scheme == "https" else 80))
-        request = self._client.build_request(
-            "GET",
-            url.copy_with(host=address),
-            headers={"Host": url.netloc.decode(), "Accept": "image/*,*/*;q=0.5", "Accept-Encoding": "identity"},
-            extensions={"sni_hostname": url.host},
+        self._client = httpx.AsyncClient(
+            transport=GuardedTransport(
+                self._guard, max_connections=options.max_downloads, ssl_context=ssl_context, inner=inner
+            ),
+            headers=_HEADERS,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keep none: clients share this
+            follow_redirects=False,
+            timeout=None,  # one clock for the whole download instead
+            trust_env=False,
         )
-        response = await self._client.send(request, stream=True)
+
+    async def fetch(self, url: str) -> bytearray:
+        """The body at an http(s) URL.
+
+        Raises BadRequest with the reason, TooLarge, and Overloaded when no place came free in `fetch_timeout_s`.
+        """
+        async with self._place():
+            try:
+                async with asyncio.timeout(self._options.fetch_timeout_s):
+                    return await self._follow(_parsed(url))
+            except TimeoutError:
+                raise BadRequest(
+                    f"fetching from {_host_of(url)} took longer than {self._options.fetch_timeout_s:g} s; use a faster "
+                    "host or send the picture as a data: URI"
+                ) from None
+            except RuntimeError as error:  # httpx's word for a client that was closed meanwhile
+                if not self._client.is_closed:
+                    raise
+                raise Unavailable("the server is stopping") from error
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        wait = self._options.fetch_timeout_s
         try:
-            if response.status_code in _REDIRECTS and "location" in response.headers:
-                return b"", response.headers["location"]
-            self._check(response, url)
-            return await self._read(response, url), None
+            async with asyncio.timeout(wait):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Overloaded("too many downloads are under way; try again later", retry_after=wait) from None
+        try:
+            yield
         finally:
-            await response.aclose()
+            self._places.release()
+
+    async def _follow(self, url: httpx.URL) -> bytearray:
+        for _ in range(self._options.max_redirects + 1):
+            self._guard.check_host(url.host)
+            try:
+                body, location = await self._get(url)
+            except NETWORK_ERRORS as error:
+                if isinstance(error, TimeoutError):
+                    raise
+                raise BadRequest(f"fetching from {_host(url)} failed: {reason_of(error)}; check the URL") from error
+            if body is not None:
+                return body
+            url = _target(url, location)
+        most = self._options.max_redirects
+        raise BadRequest(f"{_host(url)} ends a chain of more than {most} redirects; use the final URL")
+
+    async def _get(self, url: httpx.URL) -> tuple[bytearray | None, str]:
+        """The body, or None and where to go instead."""
+        async with self._client.stream("GET", url) as response:
+            if response.status_code in _REDIRECTS and "location" in response.headers:
+                return None, response.headers["location"]
+            self._check(response, url)
+            return await self._read(response, url), ""
 
     def _check(self, response: httpx.Response, url: httpx.URL) -> None:
         if not response.is_success:
-            raise BadRequest(f"fetching {shorten(str(url))} was answered with status {response.status_code}")
-        kind = response.headers.get("content-type", "")
-        if kind.startswith(_TEXTUAL):
-            raise BadRequest(f"{shorten(str(url))} returned {kind.split(';')[0]}, not an image")
-        if int(response.headers.get("content-length") or 0) > self._options.max_bytes:
+            raise BadRequest(f"{_host(url)} answered with status {response.status_code}; check the URL")
+        wrong = refused_type(response.headers.get("content-type", ""))
+        if wrong:
+            raise BadRequest(f"{_host(url)} sent {wrong}, not a picture; use the picture's own URL; {SUPPORTED}")
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in {"", "identity"}:
+            raise BadRequest(f"{_host(url)} sent {shorten(encoding, 20)}-encoded data unasked; send a data: URI")
+        length = response.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:20]) > self._options.max_bytes:
             raise self._too_large(url)
 
-    async def _read(self, response: httpx.Response, url: httpx.URL) -> bytes:
+    async def _read(self, response: httpx.Response, url: httpx.URL) -> bytearray:
         body = bytearray()
         async for part in response.aiter_raw():
             body += part
             if len(body) > self._options.max_bytes:
                 raise self._too_large(url)
-        return bytes(body)
+        return body
 
     def _too_large(self, url: httpx.URL) -> TooLarge:
-        return TooLarge(f"{shorten(str(url))} is larger than {self._options.max_bytes} bytes, the most for one item")
+        most = self._options.max_bytes
+        return TooLarge(f"the file at {_host(url)} is larger than {most} bytes, the most for one item; scale it down")
 
     async def aclose(self) -> None:
+        """Close all connections; downloads under way end with an error."""
         await self._client.aclose()
 
 
-def inline(url: str, max_bytes: int) -> bytes:
-    """The content of a data URI. Raises BadRequest if it is malformed."""
-    header, comma, content = url.partition(",")
-    if not comma:
-        raise BadRequest("a data URI needs a comma between its type and its data: data:image/png;base64,...")
-    if len(content) > 4 * max_bytes:
-        raise TooLarge(f"inline data are larger than {max_bytes} bytes, the most for one item")
-    if not header.lower().endswith(";base64"):
-        return unquote_to_bytes(content)
+def _parsed(url: str) -> httpx.URL:
     try:
-        return base64.b64decode("".join(unquote(content).split()), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise BadRequest(f"a data URI's base64 is broken: {error}") from error
+        return _with_host(httpx.URL(url.strip()))
+    except (httpx.InvalidURL, ValueError, TypeError) as error:
+        raise BadRequest(f"{shorten(url)} is no valid URL; write https://host/path") from error
 
 
-def local(url: str, allowed: Path | None, max_bytes: int) -> bytes:
-    """The file of a file:// URL, if it lies below `allowed` once every link is followed."""
-    if allowed is None:
-        raise BadRequest(
-            "file:// URLs are not allowed; the operator can permit a folder with --allowed-local-media-path"
-        )
-    parts = urlsplit(url)
-    if parts.netloc not in {"", "localhost"}:
-        raise BadRequest(f"{shorten(url)} names a host; a file URL is file:///path")
+def _target(url: httpx.URL, location: str) -> httpx.URL:
     try:
-        path = Path(unquote(parts.path)).resolve(strict=True)
-        if not path.is_relative_to(allowed.resolve()) or not path.is_file():
-            raise FileNotFoundError
-        if path.stat().st_size > max_bytes:
-            raise TooLarge(f"{shorten(url)} is larger than {max_bytes} bytes, the most for one item")
-        return path.read_bytes()
-    except (OSError, ValueError):
-        raise BadRequest(f"{shorten(url)} is no readable file in the folder this server allows") from None
+        target = url.join(location)
+    except (httpx.InvalidURL, ValueError, TypeError) as error:
+        raise BadRequest(f"{_host(url)} redirects to what is no valid URL; use the final URL") from error
+    if target.scheme not in {"http", "https"}:
+        scheme = shorten(target.scheme, 20)
+        raise BadRequest(f"{_host(url)} redirects to a {scheme} URL; only http and https are followed")
+    return _with_host(target)
 
 
-def shorten(text: str, most: int = 80) -> str:
-    """For messages: a long value's beginning."""
-    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+def _with_host(url: httpx.URL) -> httpx.URL:
+    if not url.host:
+        raise BadRequest(f"{shorten(str(url))} names no host; write https://host/path")
+    return url
+
+
+def _host(url: httpx.URL) -> str:
+    """A URL in messages: its host alone, for the rest may hold passwords and signatures."""
+    return f"host {shorten(url.host)}"
+
+
+def _host_of(url: str) -> str:
+    return _host(_parsed(url))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from easerve.errors import BadRequest, EAServeError
+from easerve.errors import BadRequest, EAServeError, Unavailable
 from easerve.media.addresses import AddressGuard
+from easerve.media.contents import shorten
 from easerve.media.decode import Pixels, decode
-from easerve.media.fetch import Fetcher, inline, local, shorten
+from easerve.media.fetch import Fetcher
+from easerve.media.inline import inline
+from easerve.media.local import local
 from easerve.media.options import MediaOptions
 
 T = TypeVar("T")
@@ -19,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LoadedPicture:
-    """Decoded pixels (height, width, 3) uint8, and the seconds fetching and decoding took."""
+    """Decoded pixels (height, width, 3) uint8, and the seconds fetching and decoding took, waits included."""
 
     pixels: Pixels
     fetch_s: float
@@ -29,27 +33,38 @@ class LoadedPicture:
 class MediaLoader:
     """One per server. Close it to end its threads and connections."""
 
-    def __init__(self, options: MediaOptions, guard: AddressGuard | None = None) -> None:
+    def __init__(
+        self, options: MediaOptions, guard: AddressGuard | None = None, *, fetcher: Fetcher | None = None
+    ) -> None:
         self._options = options
-        self._fetcher = Fetcher(options, guard)
+        self._fetcher = fetcher or Fetcher(options, guard)
         self._threads = ThreadPoolExecutor(options.decode_threads, thread_name_prefix="media")
+        self._stops: set[threading.Event] = set()  # one per load under way
+        self._closed = False
 
-    async def load(self, url: str, param: str) -> LoadedPicture:
-        """One picture. Errors name `param`, the request's field it came in."""
+    async def load(self, url: str, *, param: str) -> LoadedPicture:
+        """One picture. Errors (all the project's) name `param`, the request's field it came in.
+
+        A cancelled load ends at once; its decoding thread ends with the next read or band.
+        """
         loop = asyncio.get_running_loop()
+        stop = threading.Event()
+        self._stops.add(stop)
         started = loop.time()
         try:
             content = await self._content(url)
             fetched = loop.time()
-            pixels = await self._in_thread(lambda: decode(content, self._options.max_pixels))
+            pixels = await self._in_thread(lambda: decode(content, self._options, stop))
+            return LoadedPicture(pixels, fetched - started, loop.time() - fetched)
         except EAServeError as error:
-            error.param = error.param or param
-            raise
-        return LoadedPicture(pixels, fetched - started, loop.time() - fetched)
+            raise self._named(error, param) from error
+        finally:
+            stop.set()
+            self._stops.discard(stop)
 
     async def load_all(self, sources: Sequence[tuple[str, str]]) -> list[LoadedPicture]:
         """Pictures of (url, param) pairs, in order; the first error ends the others."""
-        tasks = [asyncio.create_task(self.load(url, param)) for url, param in sources]
+        tasks = [asyncio.create_task(self.load(url, param=param)) for url, param in sources]
         try:
             return await asyncio.gather(*tasks)
         finally:
@@ -58,20 +73,34 @@ class MediaLoader:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def aclose(self) -> None:
+        """End everything and wait for it; loads under way end with Unavailable."""
+        self._closed = True
+        for stop in self._stops:
+            stop.set()
         await self._fetcher.aclose()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._threads.shutdown)
 
-    async def _content(self, url: str) -> bytes:
+    async def _content(self, url: str) -> bytes | bytearray:
         options = self._options
-        match url.partition(":")[0].strip().lower():
+        scheme, colon, _ = url[:64].partition(":")
+        match scheme.strip().lower() if colon else "":
             case "data":
                 return await self._in_thread(lambda: inline(url, options.max_bytes))
             case "http" | "https":
                 return await self._fetcher.fetch(url)
             case "file":
                 return await self._in_thread(lambda: local(url, options.allowed_local_path, options.max_bytes))
-            case scheme:
-                raise BadRequest(f"{shorten(scheme, 20)!r} is no media URL scheme; use data:, https:, http: or file:")
+            case "":
+                raise BadRequest(f"{shorten(url, 40)} is no URL; write https://host/path or data:image/png;base64,...")
+            case other:
+                raise BadRequest(f"URLs of scheme {shorten(other, 20)} are not fetched; use https:, http: or data:")
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise Unavailable("the server is stopping")
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _named(self, error: EAServeError, param: str) -> EAServeError:
+        if self._closed:
+            return Unavailable("the server is stopping", param=param)
+        return type(error)(f"{param}: {error.message}", param=param, code=error.code, retry_after=error.retry_after)

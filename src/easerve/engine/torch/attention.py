@@ -1,8 +1,8 @@
 """Paged attention for transformers' modules: one packed row of tokens, keys and values in the block pool.
 
 Registered under `PAGED_ATTENTION` through transformers' attention interface; language parts call it with the step's
-`PagedBatch` as keyword argument `paged`. Decode rows of all sequences attend in one call over their gathered blocks;
-prefill chunks attend one by one, a first chunk without touching the pool.
+`PagedBatch` as keyword argument `paged`. Decode rows of all sequences attend in one call over what is gathered of the
+pool; prefill chunks attend one by one, a first chunk without touching the pool.
 """
 
 from __future__ import annotations
@@ -19,24 +19,31 @@ from easerve.models.base import PAGED_ATTENTION
 
 
 @dataclass(frozen=True)
+class DecodeRows:
+    """The first `count` rows of the packed batch: one new token each, of sequences that are in the pool."""
+
+    count: int
+    slots: torch.Tensor  # (count * longest,) of each sequence's tokens, the shorter padded with their own newest
+    mask: torch.Tensor | None  # (count, 1, 1, longest) bool, False on padding; None without padding
+
+
+@dataclass(frozen=True)
 class PrefillRows:
-    """A prefill chunk: its rows in the packed batch, and the pool slots of everything it attends to."""
+    """A prefill chunk: rows `start` to `end` of the packed batch, and what it attends to."""
 
     start: int
     end: int
-    context: torch.Tensor | None  # slots of all tokens up to the chunk's end, or None for a sequence's first chunk
-    mask: torch.Tensor | None  # (rows, context) bool, with `context`
+    slots: torch.Tensor | None  # (context,) of all tokens up to the chunk's end; None for a sequence's first chunk
+    mask: torch.Tensor | None  # (rows, context) bool, with `slots`
 
 
 @dataclass(frozen=True)
 class PagedBatch:
-    """What one forward needs to know. Decode rows come first in the packed batch."""
+    """What one forward needs to know."""
 
     cache: KVCache
     slots: torch.Tensor  # (tokens,) where each token's key and value go
-    decode_rows: int
-    decode_slots: torch.Tensor | None  # (decode_rows, longest context) slots, padded with any
-    decode_mask: torch.Tensor | None  # (decode_rows, 1, 1, longest context) bool
+    decode: DecodeRows | None
     prefills: tuple[PrefillRows, ...]
 
 
@@ -58,55 +65,51 @@ def paged_attention(
     """
     layer: int = module.layer_idx  # type: ignore[assignment]
     keys, values = paged.cache.keys[layer], paged.cache.values[layer]
-    keys[paged.slots] = key[0].transpose(0, 1)
-    values[paged.slots] = value[0].transpose(0, 1)
+    keys.index_copy_(0, paged.slots, key[0].transpose(0, 1))
+    values.index_copy_(0, paged.slots, value[0].transpose(0, 1))
     parts = []
-    if paged.decode_slots is not None:
-        parts.append(_decode(query[0, :, : paged.decode_rows], keys, values, paged, scaling))
+    if paged.decode is not None:
+        parts.append(_decode(query[0, :, : paged.decode.count], keys, values, paged.decode, scaling))
     for rows in paged.prefills:
-        parts.append(_prefill(query, key, value, keys, values, rows, scaling))
+        if rows.slots is None:
+            own = slice(rows.start, rows.end)
+            context = key[:, :, own], value[:, :, own]
+        else:
+            context = _gather(keys, rows.slots, 1), _gather(values, rows.slots, 1)
+        parts.append(_prefill(query[:, :, rows.start : rows.end], *context, rows.mask, scaling))
     out = parts[0] if len(parts) == 1 else torch.cat(parts)
     return out[None], None
 
 
+def _gather(pool: torch.Tensor, slots: torch.Tensor, sequences: int) -> torch.Tensor:
+    """(sequences, kv_heads, context, head_dim) of `slots` (sequences * context,)."""
+    return pool.index_select(0, slots).unflatten(0, (sequences, -1)).transpose(1, 2)
+
+
 def _decode(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, paged: PagedBatch, scaling: float | None
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: DecodeRows, scaling: float | None
 ) -> torch.Tensor:
-    """(heads, rows, head_dim) -> (rows, heads, head_dim); the batch is the sequences, each with one query."""
-    assert paged.decode_slots is not None
+    """`query` (heads, count, head_dim) -> (count, heads, head_dim).
+
+    The heads that share a key head stand where a prompt's tokens would: keys are read once for all of them.
+    """
+    heads, count, head_dim = query.shape
     out = scaled_dot_product_attention(
-        query.transpose(0, 1)[:, :, None],
-        keys[paged.decode_slots].transpose(1, 2),
-        values[paged.decode_slots].transpose(1, 2),
-        attn_mask=paged.decode_mask,
+        query.transpose(0, 1).reshape(count, keys.shape[1], -1, head_dim),
+        _gather(keys, rows.slots, count),
+        _gather(values, rows.slots, count),
+        attn_mask=rows.mask,
         scale=scaling,
-        enable_gqa=True,
     )
-    return out[:, :, 0]
+    return out.reshape(count, heads, head_dim)
 
 
 def _prefill(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    rows: PrefillRows,
-    scaling: float | None,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scaling: float | None
 ) -> torch.Tensor:
-    """The chunk's rows, (rows, heads, head_dim)."""
-    if rows.context is None:
-        key, value = key[:, :, rows.start : rows.end], value[:, :, rows.start : rows.end]
-    else:
-        key, value = keys[rows.context].transpose(0, 1)[None], values[rows.context].transpose(0, 1)[None]
+    """The chunk's rows, (rows, heads, head_dim); without a mask, plainly causal."""
     out = scaled_dot_product_attention(
-        query[:, :, rows.start : rows.end],
-        key,
-        value,
-        attn_mask=rows.mask,
-        is_causal=rows.mask is None,
-        scale=scaling,
-        enable_gqa=True,
+        query, key, value, attn_mask=mask, is_causal=mask is None, scale=scaling, enable_gqa=True
     )
     return out[0].transpose(0, 1)
 

@@ -1,4 +1,8 @@
-"""Turns a step's chunks into the tensors of one forward: inputs, positions, and where keys and values lie."""
+"""Turns a step's chunks into the tensors of one forward: inputs, positions, and where keys and values lie.
+
+The packed order is decode rows first, then prefill chunks; indices are worked out in plain lists, since a decode step
+has few of them and each small tensor costs more than the arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from easerve.engine.torch.attention import PagedBatch, PrefillRows
+from easerve.engine.torch.attention import DecodeRows, PagedBatch, PrefillRows
 from easerve.engine.torch.kv_cache import KVCache
 from easerve.engine.torch.scheduler import Chunk
 from easerve.engine.torch.sequence import Sequence
@@ -17,37 +21,55 @@ from easerve.models.base import LanguagePart
 class StepInputs:
     """Arguments of `LanguagePart.forward`, and the rows whose logits are wanted (of the chunks that sample)."""
 
-    embeds: torch.Tensor
-    positions: torch.Tensor
+    embeds: torch.Tensor  # (tokens, width)
+    positions: torch.Tensor  # (rows, tokens) int64
     deepstack: tuple[torch.Tensor, torch.Tensor] | None
     paged: PagedBatch
     sample_rows: torch.Tensor
 
 
+def in_packed_order(chunks: list[Chunk]) -> list[Chunk]:
+    """Decode rows first; otherwise as scheduled."""
+    return sorted(chunks, key=_is_decode, reverse=True)
+
+
 def assemble(chunks: list[Chunk], part: LanguagePart, cache: KVCache) -> StepInputs:
-    """`chunks` in packed order; chunks of one token that continue a sequence must come first."""
+    """`chunks` in packed order."""
     device = part.device
-    ids = [token for chunk in chunks for token in _tokens(chunk)]
+    decoding = [chunk.sequence for chunk in chunks if _is_decode(chunk)]
+    prefilling = chunks[len(decoding) :]
+    ids, slots, sample_rows = [], [], []
+    for chunk in chunks:
+        ids += chunk.sequence.tokens[chunk.start : chunk.end]
+        slots += _slots(chunk.sequence, cache.block_size, chunk.start, chunk.end)
+        if chunk.samples:
+            sample_rows.append(len(ids) - 1)
     embeds = part.embed(torch.tensor(ids, device=device))
-    deepstack = _place_media(chunks, embeds)
-    positions = torch.cat([chunk.sequence.positions_of(*_range(chunk)) for chunk in chunks], dim=1).to(device)
-    ends = torch.tensor([chunk.count for chunk in chunks]).cumsum(0)
-    sampling = torch.tensor([chunk.samples for chunk in chunks])
-    return StepInputs(embeds, positions, deepstack, _paged(chunks, cache, device), (ends - 1)[sampling].to(device))
+    return StepInputs(
+        embeds=embeds,
+        positions=_positions(decoding, prefilling).to(device),
+        deepstack=_place_media(chunks, embeds),
+        paged=PagedBatch(
+            cache=cache,
+            slots=torch.tensor(slots, device=device),
+            decode=_decode_rows(decoding, cache.block_size, device) if decoding else None,
+            prefills=_prefill_rows(prefilling, len(decoding), cache.block_size, device),
+        ),
+        sample_rows=torch.tensor(sample_rows, dtype=torch.long, device=device),
+    )
 
 
-def is_decode(chunk: Chunk) -> bool:
-    """One token on top of what is computed; its attention can be batched with others'."""
-    return chunk.count == 1 and chunk.sequence.computed > 0
+def _is_decode(chunk: Chunk) -> bool:
+    """One token on top of what is in the pool; its attention can be batched with others'."""
+    return chunk.count == 1 and chunk.start > 0
 
 
-def _range(chunk: Chunk) -> tuple[int, int]:
-    return chunk.sequence.computed, chunk.sequence.computed + chunk.count
-
-
-def _tokens(chunk: Chunk) -> list[int]:
-    start, end = _range(chunk)
-    return chunk.sequence.tokens[start:end]
+def _positions(decoding: list[Sequence], prefilling: list[Chunk]) -> torch.Tensor:
+    parts = []
+    if decoding:
+        parts.append(torch.tensor([one.position_of(one.computed) for one in decoding]).T)
+    parts += [chunk.sequence.positions_of(chunk.start, chunk.end) for chunk in prefilling]
+    return torch.cat(parts, dim=1)
 
 
 def _place_media(chunks: list[Chunk], embeds: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -56,63 +78,49 @@ def _place_media(chunks: list[Chunk], embeds: torch.Tensor) -> tuple[torch.Tenso
     levels: list[torch.Tensor] = []
     row = 0
     for chunk in chunks:
-        start, end = _range(chunk)
         for offset, embedding in chunk.sequence.media:
-            first, last = max(start, offset), min(end, offset + embedding.values.shape[0])
+            first, last = max(chunk.start, offset), min(chunk.end, offset + embedding.values.shape[0])
             if first >= last:
                 continue
-            rows = slice(row + first - start, row + last - start)
-            embeds[rows] = embedding.values[first - offset : last - offset].to(embeds.dtype)
+            rows = slice(row + first - chunk.start, row + last - chunk.start)
+            embeds[rows] = embedding.values[first - offset : last - offset].to(embeds)
             if embedding.deepstack is not None:
                 mask[rows] = True
-                levels.append(embedding.deepstack[:, first - offset : last - offset].to(embeds.dtype))
+                levels.append(embedding.deepstack[:, first - offset : last - offset].to(embeds))
         row += chunk.count
     return (mask, torch.cat(levels, dim=1)) if levels else None
 
 
-def _paged(chunks: list[Chunk], cache: KVCache, device: torch.device) -> PagedBatch:
-    decoding = [chunk.sequence for chunk in chunks if is_decode(chunk)]
-    slots = torch.cat([_slots(chunk.sequence, cache.block_size, *_range(chunk)) for chunk in chunks])
-    decode_slots, decode_mask = _decode_context(decoding, cache.block_size)
-    prefills, row = [], len(decoding)
-    for chunk in chunks[len(decoding) :]:
-        prefills.append(_prefill_rows(chunk, row, cache.block_size, device))
-        row += chunk.count
-    return PagedBatch(
-        cache=cache,
-        slots=slots.to(device),
-        decode_rows=len(decoding),
-        decode_slots=None if decode_slots is None else decode_slots.to(device),
-        decode_mask=None if decode_mask is None else decode_mask.to(device),
-        prefills=tuple(prefills),
-    )
-
-
-def _slots(sequence: Sequence, block_size: int, start: int, end: int) -> torch.Tensor:
+def _slots(sequence: Sequence, block_size: int, start: int, end: int) -> list[int]:
     """Pool slots of the sequence's tokens `start` to `end`."""
-    index = torch.arange(start, end)
-    blocks = torch.tensor(sequence.blocks)
-    return blocks[index // block_size] * block_size + index % block_size
+    blocks = sequence.blocks
+    return [blocks[index // block_size] * block_size + index % block_size for index in range(start, end)]
 
 
-def _decode_context(sequences: list[Sequence], block_size: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Slots of all tokens of each sequence, its newest included, padded to the longest; and what is not padding."""
-    if not sequences:
-        return None, None
-    lengths = torch.tensor([sequence.computed + 1 for sequence in sequences])
-    longest = int(lengths.max())
-    blocks = torch.zeros(len(sequences), -(-longest // block_size), dtype=torch.long)
-    for row, sequence in enumerate(sequences):
-        blocks[row, : len(sequence.blocks)] = torch.tensor(sequence.blocks[: blocks.shape[1]])
-    slots = (blocks[:, :, None] * block_size + torch.arange(block_size)).flatten(1)[:, :longest]
-    if int(lengths.min()) == longest:
-        return slots, None
-    return slots, (torch.arange(longest) < lengths[:, None])[:, None, None]
+def _decode_rows(sequences: list[Sequence], block_size: int, device: torch.device) -> DecodeRows:
+    """Padding repeats a sequence's newest token: what another sequence left in the pool, which may be no number at
+    all, never enters the arithmetic."""
+    longest = max(one.computed for one in sequences) + 1
+    width = -(-longest // block_size)
+    table = [one.blocks[:width] + [0] * (width - len(one.blocks)) for one in sequences]
+    blocks = torch.tensor(table, device=device)
+    newest = torch.tensor([[one.computed] for one in sequences], device=device)
+    index = torch.arange(longest, device=device)
+    own = torch.minimum(index, newest)
+    slots = blocks.gather(1, own // block_size) * block_size + own % block_size
+    padded = any(one.computed + 1 < longest for one in sequences)
+    return DecodeRows(len(sequences), slots.flatten(), (index <= newest)[:, None, None] if padded else None)
 
 
-def _prefill_rows(chunk: Chunk, row: int, block_size: int, device: torch.device) -> PrefillRows:
-    start, end = _range(chunk)
-    if start == 0:
-        return PrefillRows(row, row + chunk.count, None, None)
-    mask = torch.arange(end) <= torch.arange(start, end)[:, None]
-    return PrefillRows(row, row + chunk.count, _slots(chunk.sequence, block_size, 0, end).to(device), mask.to(device))
+def _prefill_rows(chunks: list[Chunk], row: int, block_size: int, device: torch.device) -> tuple[PrefillRows, ...]:
+    """`row`: where the first chunk begins in the packed batch."""
+    found = []
+    for chunk in chunks:
+        slots = mask = None
+        if chunk.start > 0:
+            slots = torch.tensor(_slots(chunk.sequence, block_size, 0, chunk.end), device=device)
+            newest = torch.arange(chunk.start, chunk.end, device=device)
+            mask = torch.arange(chunk.end, device=device) <= newest[:, None]
+        found.append(PrefillRows(row, row + chunk.count, slots, mask))
+        row += chunk.count
+    return tuple(found)

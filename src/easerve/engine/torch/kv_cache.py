@@ -1,13 +1,14 @@
-"""The KV pool: fixed tensors per layer, cut into blocks that sequences borrow."""
+"""The KV pool: fixed tensors per layer, cut into blocks that sequences borrow. Sized at start, it never grows."""
 
 from __future__ import annotations
 
 import torch
 
+from easerve.engine.torch.options import EngineOptions
 from easerve.models.base import KVShape
 
-CPU_DEFAULT_BYTES = 2**30
-CUDA_FREE_SHARE = 0.85  # of what is free after loading; not yet run on a GPU
+CPU_DEFAULT_BYTES = 2**30  # a server's share of a machine that does other things too
+CUDA_FREE_SHARE = 0.85  # of what is free after loading; the rest is for activations. Not yet run on a GPU.
 
 
 class BlockPool:
@@ -37,23 +38,25 @@ class BlockPool:
 
 
 class KVCache:
-    """Keys and values of all layers: (layers, slots, kv_heads, head_dim) each; slot = block * block_size + offset."""
+    """Keys and values per layer, (slots, kv_heads, head_dim) each; slot = block * block_size + offset."""
 
     def __init__(self, shape: KVShape, blocks: int, block_size: int, device: torch.device) -> None:
         self.block_size = block_size
-        size = (shape.layers, blocks * block_size, shape.kv_heads, shape.head_dim)
-        self.keys = torch.zeros(size, dtype=shape.dtype, device=device)
-        self.values = torch.zeros(size, dtype=shape.dtype, device=device)
+        size = (blocks * block_size, shape.kv_heads, shape.head_dim)
+        self.keys = [torch.zeros(size, dtype=shape.dtype, device=device) for _ in range(shape.layers)]
+        self.values = [torch.zeros(size, dtype=shape.dtype, device=device) for _ in range(shape.layers)]
 
 
-def blocks_for(
-    shape: KVShape, block_size: int, bytes_wanted: int | None, most_tokens: int, device: torch.device
-) -> int:
-    """How many blocks the pool gets: what was asked for, or a default that never exceeds `most_tokens` tokens."""
-    block_bytes = shape.bytes_per_token * block_size
-    if bytes_wanted is not None:
-        return max(1, bytes_wanted // block_bytes)
+def blocks_for(shape: KVShape, options: EngineOptions, context: int, device: torch.device) -> int:
+    """How many blocks the pool gets: what was asked for, or else enough for `max_sequences` of `context` tokens each,
+    as far as memory allows: `CPU_DEFAULT_BYTES` on a CPU, `CUDA_FREE_SHARE` of what is free on a CUDA device."""
+    block_bytes = shape.bytes_per_token * options.block_size
+    if options.kv_cache_tokens is not None:
+        return max(1, options.kv_cache_tokens // options.block_size)
+    if options.kv_cache_bytes is not None:
+        return max(1, options.kv_cache_bytes // block_bytes)
     available = CPU_DEFAULT_BYTES
     if device.type == "cuda":
         available = int(torch.cuda.mem_get_info(device)[0] * CUDA_FREE_SHARE)
-    return max(1, min(available // block_bytes, -(-most_tokens // block_size)))
+    most = -(-context * options.max_sequences // options.block_size)
+    return max(1, min(available // block_bytes, most))

@@ -22,6 +22,15 @@ class Chunk:
     count: int
 
     @property
+    def start(self) -> int:
+        """Index of its first token in the sequence; holds until the sequence advances."""
+        return self.sequence.computed
+
+    @property
+    def end(self) -> int:
+        return self.sequence.computed + self.count
+
+    @property
     def samples(self) -> bool:
         """Whether a token comes out: the chunk reaches the sequence's end."""
         return self.count == self.sequence.uncomputed

@@ -1,4 +1,4 @@
-"""One sequence on its way through the engine."""
+"""One sequence on its way through the engine: its tokens, how many of them are in the KV pool, and where."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from easerve.request import SamplingParams
 
 @dataclass(eq=False)
 class Sequence:
-    """`tokens` are prompt and output together; the first `computed` of them are in the KV pool."""
+    """`tokens` are prompt and output together; the first `computed` of them are in the KV pool.
+
+    `media` stay until the sequence is done: a preemption computes the prompt again.
+    """
 
     id: str
     tokens: list[int]
     prompt_length: int
     sampling: SamplingParams
-    media: list[tuple[int, Embedding]]
-    positions: torch.Tensor  # (rows, prompt_length)
+    media: list[tuple[int, Embedding]]  # (index of the first token, embedding), in order
+    positions: torch.Tensor  # (rows, prompt_length) int64, on the CPU
     next_position: int  # of the first output token
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
-    added: float = field(default_factory=time.monotonic)
+    added: float = field(default_factory=time.monotonic)  # seconds, as the times below
     first_scheduled: float | None = None
     first_token_out: bool = False
 
@@ -39,14 +42,26 @@ class Sequence:
         return len(self.tokens) - self.computed
 
     @property
+    def produced(self) -> int:
+        """Output tokens so far."""
+        return len(self.tokens) - self.prompt_length
+
+    @property
     def output(self) -> list[int]:
         return self.tokens[self.prompt_length :]
 
+    def position_of(self, index: int) -> list[int]:
+        """The position of one token, a number per row: the prompt's own, then counting on."""
+        if index < self.prompt_length:
+            column: list[int] = self.positions[:, index].tolist()
+            return column
+        return [self.next_position + index - self.prompt_length] * self.positions.shape[0]
+
     def positions_of(self, start: int, end: int) -> torch.Tensor:
-        """(rows, end - start): the prompt's own, then counting on."""
+        """(rows, end - start) int64, likewise."""
         parts = [self.positions[:, start : min(end, self.prompt_length)]]
         if end > self.prompt_length:
-            first = self.next_position + max(start, self.prompt_length) - self.prompt_length
-            count = end - max(start, self.prompt_length)
-            parts.append(torch.arange(first, first + count).expand(self.positions.shape[0], -1))
-        return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+            first = max(start, self.prompt_length)
+            counted = torch.arange(first, end) + (self.next_position - self.prompt_length)
+            parts.append(counted.expand(self.positions.shape[0], -1))
+        return torch.cat(parts, dim=1)
