@@ -82,11 +82,12 @@ def make_tokenizer() -> Tokenizer:
 
 def _corpus_lines(rng: Random) -> Iterator[str]:
     one, two = (scenes.random_scene(rng, held_out=False) for _ in range(2))
-    for question in (
-        scenes.about_one(one, rng),
-        scenes.about_two((one, two), rng),
+    questions = (
+        scenes.about_one(one, rng, rng.choice(scenes.TRAINED)),
+        scenes.about_two((one, two), rng, rng.choice(scenes.TRAINED)),
         scenes.small_sum(rng, held_out=False),
-    ):
+    )
+    for question in questions:
         yield "user\n" + rephrase(question.text, rng)
         yield "assistant\n" + question.answer
 
@@ -215,19 +216,13 @@ class Rows:
         self._rng = rng
         self._held_out = held_out
 
-    def one(self, branches: int) -> Row:
-        rng = self._rng
-        scene = scenes.random_scene(rng, held_out=self._held_out)
-        askers = [0, 1, 1, 2, 2, 2, 3, 3] if branches > len(scenes.ASKERS) else [0, 1, 2, 3]
-        questions = [scenes.about_one(scene, rng, askers[i % len(askers)]) for i in range(branches)]
-        return self._row([scene], questions)
+    def one(self, askers: Sequence[scenes.Asker]) -> Row:
+        scene = self._scene()
+        return self._row([scene], [scenes.about_one(scene, self._rng, ask) for ask in askers])
 
-    def two(self, branches: int) -> Row:
-        rng = self._rng
+    def two(self, askers: Sequence[scenes.Asker]) -> Row:
         pair = (self._scene(), self._scene())
-        askers = [0, 1, 1, 2, 2, 2, 3, 3] if branches > len(scenes.ASKERS) else [0, 1, 2, 3]
-        questions = [scenes.about_two(pair, rng, askers[i % len(askers)]) for i in range(branches)]
-        return self._row(list(pair), questions)
+        return self._row(list(pair), [scenes.about_two(pair, self._rng, ask) for ask in askers])
 
     def sums(self, branches: int) -> Row:
         return self._row([], [scenes.small_sum(self._rng, held_out=self._held_out) for _ in range(branches)])
@@ -300,7 +295,7 @@ class Collator:
         branch, targets, weights = [0] * len(ids), [-100] * len(ids), [0.0] * len(ids)
         for number, (question, answer) in enumerate(row.branches, 1):
             # The question's first token continues the prefix, as in a whole prompt.
-            asked = self._text(question) + [self._id["<|im_end|>"]] + self._text("\n")
+            asked = [*self._text(question), self._id["<|im_end|>"], *self._text("\n")]
             asked += [self._id["<|im_start|>"], *self._text("assistant\n")]
             answered = [*self._text(answer), self._id["<|im_end|>"]]
             tokens = asked + answered
@@ -316,13 +311,10 @@ class Collator:
         ids = [self._id["<|im_start|>"], *self._text("user\n")]
         positions = [(i, i, i) for i in range(len(ids))]
         at = len(ids)
-        for _, rows, columns in grids:
-            rows, columns = rows // MERGE, columns // MERGE
-            ids += [
-                self._id["<|vision_start|>"],
-                *[self._id["<|image_pad|>"]] * (rows * columns),
-                self._id["<|vision_end|>"],
-            ]
+        start, pad, end = (self._id[name] for name in ("<|vision_start|>", "<|image_pad|>", "<|vision_end|>"))
+        for _, tall, wide in grids:
+            rows, columns = tall // MERGE, wide // MERGE
+            ids += [start, *[pad] * (rows * columns), end]
             positions.append((at, at, at))
             positions += [(at + 1, at + 1 + r, at + 1 + c) for r in range(rows) for c in range(columns)]
             at += 1 + max(rows, columns)
@@ -381,8 +373,8 @@ def evaluate(model: Qwen2_5_VLForConditionalGeneration, collate: Collator, amoun
     """Held-out exactness by skill."""
     model.eval()
     rows = Rows(Random("evaluation"), held_out=True)
-    one = exact(model, collate, [rows.one(4) for _ in range(amount)])
-    two = exact(model, collate, [rows.two(4) for _ in range(amount)])
+    one = exact(model, collate, [rows.one(scenes.ASKERS) for _ in range(amount)])
+    two = exact(model, collate, [rows.two(scenes.ASKERS) for _ in range(amount)])
     sums = exact(model, collate, [rows.sums(8) for _ in range(8)])
     model.train()
     scores = {kind: _mean(one[i::4]) for i, kind in enumerate(("count", "where", "is there", "describe"))}
@@ -401,7 +393,8 @@ def learning_rate(step: int, steps: int, peak: float) -> float:
 def train(arguments: argparse.Namespace) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(arguments.threads)
-    tokenizer = make_tokenizer()
+    kept = arguments.out / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(kept)) if arguments.resume and kept.exists() else make_tokenizer()
     collate = Collator(tokenizer)
     model = Qwen2_5_VLForConditionalGeneration(make_config(tokenizer))
     optimiser = torch.optim.AdamW(model.parameters(), lr=arguments.peak, betas=(0.9, 0.98), weight_decay=0.01)
@@ -419,7 +412,8 @@ def train(arguments: argparse.Namespace) -> None:
     started, losses = time.monotonic(), []
     for step in range(first, arguments.steps):
         rows = Rows(Random(f"training {step}"), held_out=False)
-        batch_rows = [rows.one(8) for _ in range(arguments.singles)] + [rows.two(8) for _ in range(arguments.pairs)]
+        batch_rows = [rows.one(scenes.TRAINED) for _ in range(arguments.singles)]
+        batch_rows += [rows.two(scenes.TRAINED) for _ in range(arguments.pairs)]
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, arguments.steps, arguments.peak)
         loss = torch.zeros(())

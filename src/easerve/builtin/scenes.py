@@ -159,12 +159,38 @@ def what_is_where(scene: Scene, where: str, rng: Random) -> Question:
 
 def is_there(scene: Scene, where: str, rng: Random) -> Question:
     """Whether a shape is in the picture: as often yes as no, and mostly nearly right where it is no."""
+    name, there = _maybe_there(scene, rng, 0.5)
+    return Question(f"is there a {name}{where} ?", "yes" if there else "no", "is there")
+
+
+def has(scene: Scene, where: str, rng: Random) -> Question:
+    """Whether any shape has a colour or a form: one feature where `is_there` asks for two at once."""
+    there = rng.random() < 0.5
+    features = ({shape.colour for shape in scene.shapes}, {shape.form for shape in scene.shapes})
+    chosen, every = rng.choice(((features[0], tuple(COLOURS)), (features[1], FORMS)))
+    choices = sorted(chosen) if there else [name for name in every if name not in chosen]
+    if not choices:
+        return has(scene, where, rng)
+    name = rng.choice(choices)
+    article = "a" if name in FORMS else "anything"
+    return Question(f"is there {article} {name}{where} ?", "yes" if there else "no", "has")
+
+
+def where_is(scene: Scene, where: str, rng: Random) -> Question:
+    """In which corner a shape is; of several alike, the first in the order of `PLACES`."""
+    name, there = _maybe_there(scene, rng, 0.75)
+    found = next((shape.place for shape in scene.shapes if shape.name == name), None)
+    return Question(f"where is the {name}{where} ?", f"at the {found}" if there else "nowhere", "where is")
+
+
+def _maybe_there(scene: Scene, rng: Random, chance: float) -> tuple[str, bool]:
+    """A shape's name, and whether the scene has it; it has with `chance`."""
     names = {shape.name for shape in scene.shapes}
-    if rng.random() < 0.5:
-        return Question(f"is there a {rng.choice(sorted(names))}{where} ?", "yes", "is there")
+    if rng.random() < chance:
+        return rng.choice(sorted(names)), True
     while (name := _near_miss(scene, rng)) in names:
         pass
-    return Question(f"is there a {name}{where} ?", "no", "is there")
+    return name, False
 
 
 def _near_miss(scene: Scene, rng: Random) -> str:
@@ -184,19 +210,19 @@ def _of(where: str) -> str:
     return where.replace(" in ", " of ")
 
 
-ASKERS: tuple[Callable[[Scene, str, Random], Question], ...] = (count, what_is_where, is_there, describe)
+Asker = Callable[[Scene, str, Random], Question]
+ASKERS: tuple[Asker, ...] = (count, what_is_where, is_there, describe)  # the skills that are measured
+TRAINED: tuple[Asker, ...] = (count, what_is_where, is_there, is_there, has, where_is, where_is, describe)
 
 
-def about_one(scene: Scene, rng: Random, asker: int | None = None) -> Question:
-    """A question about the only picture, of kind `asker` (an index into `ASKERS`) or any."""
-    ask = ASKERS[asker] if asker is not None else rng.choice(ASKERS)
+def about_one(scene: Scene, rng: Random, ask: Asker) -> Question:
+    """A question about the only picture."""
     return ask(scene, "", rng)
 
 
-def about_two(scenes: tuple[Scene, Scene], rng: Random, asker: int | None = None) -> Question:
+def about_two(scenes: tuple[Scene, Scene], rng: Random, ask: Asker) -> Question:
     """A question about the first or the second of two pictures."""
     which = rng.randrange(2)
-    ask = ASKERS[asker] if asker is not None else rng.choice(ASKERS)
     return ask(scenes[which], f" in the {ORDINALS[which]} picture", rng)
 
 
@@ -221,14 +247,14 @@ def held_out(kind: str, amount: int, seed: int = 0) -> list[Example]:
 def _one(amount: int, rng: Random) -> Iterator[Example]:
     for index in range(amount):
         scene = random_scene(rng, held_out=True)
-        question = about_one(scene, rng, index % len(ASKERS))
+        question = about_one(scene, rng, ASKERS[index % len(ASKERS)])
         yield _example((draw(scene, random_size(rng), rng),), question)
 
 
 def _two(amount: int, rng: Random) -> Iterator[Example]:
     for index in range(amount):
         scenes = (random_scene(rng, held_out=True), random_scene(rng, held_out=True))
-        question = about_two(scenes, rng, index % len(ASKERS))
+        question = about_two(scenes, rng, ASKERS[index % len(ASKERS)])
         yield _example(tuple(draw(scene, random_size(rng), rng) for scene in scenes), question)
 
 
