@@ -134,6 +134,11 @@ class FakePipeline:
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     closed_at: float = 0.0
     health: EAServeError | None = None
+    full: EAServeError | None = None
+
+    def check_admission(self) -> None:
+        if self.full:
+            raise self.full
 
     async def check_health(self) -> None:
         if self.health:

@@ -13,7 +13,7 @@ import pytest
 
 from easerve.api.prompts import OFF_LOOP_PIXELS
 from easerve.api.streams import merge, until_disconnect
-from easerve.errors import EAServeError
+from easerve.errors import EAServeError, Overloaded
 from easerve.request import TensorRef
 from tests.api.doubles import Site, make_site, until, user
 
@@ -44,6 +44,12 @@ async def test_an_error_at_any_token(site: Site, error_at: int, stream: bool, n:
     assert site.buffers.puts == 2
     assert not site.buffers.live
     assert site.pipeline.running == 0
+
+
+async def test_a_full_server_sheds_before_any_picture_is_decoded(site: Site) -> None:
+    site.pipeline.full = Overloaded("full", retry_after=1)
+    assert await status(site, {"messages": user((28, 28))}) == 429
+    assert site.buffers.puts == 0
 
 
 async def test_a_refusal_after_the_pictures_are_down(site: Site) -> None:

@@ -28,6 +28,10 @@ class PipelineLike(Protocol):
         """
         ...
 
+    def check_admission(self) -> None:
+        """Raises Overloaded when a request would be shed, so that nothing is fetched or decoded for it."""
+        ...
+
     async def check_health(self) -> None:
         """Raises Unavailable when requests cannot be served."""
         ...

@@ -99,6 +99,7 @@ class Generation(ABC):
     async def start(self) -> None:
         """Everything up to the pipeline's door."""
         self._check_choices(1)
+        self.backend.pipeline.check_admission()
         prompts = await self.prompts()
         self._check_choices(len(prompts))
         for index, prompt in enumerate(prompts):

@@ -23,6 +23,10 @@ from easerve.media.rgb import Pixels, true_transparency, upright, write_rgb
 __all__ = ["Pixels", "decode"]
 
 
+_IN_SCANS = {"JPEG", "MPO"}
+_PIECE = 4096  # bytes a JPEG is read in: a piece may hold many scans, and each goes over the whole picture
+
+
 def _load_plugins() -> None:
     """Register the readers of our formats and no others."""
     for name in ("Jpeg", "Png", "WebP", "Gif", "Bmp", "Tiff", "Mpo", "Avif"):
@@ -33,6 +37,9 @@ def _load_plugins() -> None:
 
 
 _load_plugins()
+
+
+_JPEG_READ = 1024  # bytes between looks at the clock; a scan of 40 bytes can cover a whole picture
 
 
 class _Source(io.BytesIO):
@@ -92,6 +99,10 @@ def _decode(content: bytes | bytearray, source: _Source, options: MediaOptions) 
     with _open(content, source) as image:
         _check_size(image, options)
         true_transparency(image)
+        if image.format in _IN_SCANS:
+            image.decodermaxblock = _PIECE
+        if image.format in {"JPEG", "MPO"}:
+            image.decodermaxblock = _JPEG_READ
         source.whole = True
         image.load()
         _check_size(image, options)

@@ -29,7 +29,7 @@ def local(url: str, allowed: Path | None, max_bytes: int) -> bytes:
 
 def _path_of(url: str, allowed: Path) -> Path:
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url.strip())
         if parts.netloc not in {"", "localhost"}:
             raise BadRequest(f"{shorten(url)} names a host; a file URL is file:///folder/picture.png")
         path = Path(unquote(parts.path)).resolve(strict=True)

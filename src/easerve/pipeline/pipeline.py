@@ -71,13 +71,19 @@ class Pipeline:
         """Raises Unavailable when no worker could serve even a text request."""
         self.generate_pool.check()
 
+    def check_admission(self) -> None:
+        """Raises Overloaded when a request would be shed now; the place itself is taken by `generate`."""
+        if self.admission.full:
+            raise self._shed()
+
+    def _shed(self) -> Overloaded:
+        limit = self.admission.limit
+        return Overloaded(f"{limit} requests are in flight, the most this server takes; retry later", retry_after=1)
+
     @contextmanager
     def _admitted(self) -> Iterator[None]:
         if not self.admission.try_enter():
-            raise Overloaded(
-                f"{self.admission.limit} requests are in flight, the most this server takes; retry later",
-                retry_after=1,
-            )
+            raise self._shed()
         try:
             yield
         finally:

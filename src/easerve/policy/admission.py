@@ -12,9 +12,13 @@ class Admission:
         self.limit = limit
         self.in_flight = 0
 
+    @property
+    def full(self) -> bool:
+        return self.in_flight >= self.limit
+
     def try_enter(self) -> bool:
         """Take a place; False when all are taken. Every True is answered by one `leave`."""
-        if self.in_flight >= self.limit:
+        if self.full:
             return False
         self.in_flight += 1
         return True

@@ -83,7 +83,7 @@ def paged_attention(
 
 def _gather(pool: torch.Tensor, slots: torch.Tensor, sequences: int) -> torch.Tensor:
     """(sequences, kv_heads, context, head_dim) of `slots` (sequences * context,)."""
-    return pool.index_select(0, slots).unflatten(0, (sequences, -1)).transpose(1, 2)
+    return pool.index_select(0, slots).view(sequences, -1, *pool.shape[1:]).transpose(1, 2)
 
 
 def _decode(

@@ -1,13 +1,12 @@
 """What one step computes: decode tokens first, then prefill chunks in the rest of the token budget.
 
 First come, first served. When the pool is full the youngest running sequence gives up its blocks and is computed
-again later (preemption by recompute), so the oldest always gets on. As in vLLM's first-generation v1 scheduler.
+again later (preemption by recompute), so the oldest always gets on. As in vLLM's v1 scheduler.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from easerve.engine.torch.kv_cache import BlockPool
@@ -60,16 +59,12 @@ class Scheduler:
         else:
             self.waiting.remove(sequence)
 
-    def all(self) -> Iterator[Sequence]:
-        yield from self.running
-        yield from self.waiting
-
     def schedule(self) -> list[Chunk]:
         """The next step's chunks; each has its blocks. Decoding sequences come first."""
         budget, preempted_before = self._max_tokens, self.preemptions
         chunks: list[Chunk] = []
-        decoding = [one for one in self.running if one.uncomputed == 1]
-        prefilling = [one for one in self.running if one.uncomputed > 1]
+        decoding = [one for one in self.running if one.decoding]
+        prefilling = [one for one in self.running if not one.decoding]
         for sequence in decoding + prefilling:
             if budget == 0:
                 break
@@ -84,12 +79,16 @@ class Scheduler:
         return chunks + self._admit(budget)
 
     def _admit(self, budget: int) -> list[Chunk]:
-        """New sequences while budget, places and blocks last; none overtakes another, and none displaces another."""
+        """New sequences while budget, places and blocks last; none overtakes another, and none displaces another.
+
+        A sequence waits until the pool has room for all it has to compute: one that was started without would soon
+        be displaced again, its work lost. What the pool can hold when empty was checked when it was added.
+        """
         chunks: list[Chunk] = []
         while self.waiting and budget > 0 and len(self.running) < self._max_sequences:
             sequence = self.waiting[0]
             count = min(budget, sequence.uncomputed)
-            if not self._extend(sequence, count):
+            if self._needed(sequence, sequence.uncomputed) > self.pool.free or not self._extend(sequence, count):
                 break
             self.running.append(self.waiting.popleft())
             chunks.append(Chunk(sequence, count))
@@ -106,12 +105,15 @@ class Scheduler:
         return True
 
     def _extend(self, sequence: Sequence, count: int) -> bool:
-        needed = -(-(sequence.computed + count) // self._block_size) - len(sequence.blocks)
-        blocks = self.pool.take(max(0, needed))
+        blocks = self.pool.take(self._needed(sequence, count))
         if blocks is None:
             return False
         sequence.blocks += blocks
         return True
+
+    def _needed(self, sequence: Sequence, count: int) -> int:
+        """Blocks it lacks for its next `count` tokens."""
+        return max(0, -(-(sequence.computed + count) // self._block_size) - len(sequence.blocks))
 
     def _preempt(self, sequence: Sequence, chunks: list[Chunk]) -> None:
         self.preemptions += 1

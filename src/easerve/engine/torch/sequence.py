@@ -30,7 +30,6 @@ class Sequence:
     blocks: list[int] = field(default_factory=list)
     added: float = field(default_factory=time.monotonic)  # seconds, as the times below
     first_scheduled: float | None = None
-    first_token_out: bool = False
 
     @classmethod
     def of(cls, new: NewSequence, positions: torch.Tensor, next_position: int) -> Sequence:
@@ -40,6 +39,11 @@ class Sequence:
     def uncomputed(self) -> int:
         """Tokens whose keys and values are still to be computed; 1 while decoding."""
         return len(self.tokens) - self.computed
+
+    @property
+    def decoding(self) -> bool:
+        """Its next forward is of one token, and a new one comes of it."""
+        return self.uncomputed == 1 and self.computed > 0
 
     @property
     def produced(self) -> int:

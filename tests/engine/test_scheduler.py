@@ -1,0 +1,111 @@
+"""The scheduler alone, without a model: budget, order, ownership of blocks, and progress."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from easerve.engine.base import NewSequence
+from easerve.engine.torch.kv_cache import BlockPool
+from easerve.engine.torch.scheduler import Chunk, Scheduler
+from easerve.engine.torch.sequence import Sequence
+from easerve.request import SamplingParams
+
+BLOCK = 4
+
+
+def make(number: int, prompt: int, output: int) -> Sequence:
+    new = NewSequence(str(number), [0] * prompt, SamplingParams(max_tokens=output))
+    return Sequence.of(new, torch.zeros(1, prompt, dtype=torch.long), prompt)
+
+
+def check(chunks: list[Chunk], scheduler: Scheduler, budget: int) -> None:
+    assert chunks, "a step without work"
+    assert sum(chunk.count for chunk in chunks) <= budget
+    assert len({chunk.sequence.id for chunk in chunks}) == len(chunks)
+    owned = [block for one in scheduler.running for block in one.blocks]
+    assert len(owned) == len(set(owned)) == scheduler.pool.used
+    for chunk in chunks:
+        assert chunk.sequence in scheduler.running
+        assert len(chunk.sequence.blocks) * BLOCK >= chunk.end
+    ages = [int(one.id) for one in (*scheduler.running, *scheduler.waiting)]
+    assert ages == sorted(ages), "someone overtook"
+
+
+@given(
+    lengths=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 15), st.integers(0, 9)), min_size=1, max_size=12),
+    spare=st.integers(0, 6),
+    budget=st.integers(1, 40),
+    places=st.integers(1, 6),
+)
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_everyone_finishes_within_budget_in_order(
+    lengths: list[tuple[int, int, int]], spare: int, budget: int, places: int
+) -> None:
+    blocks = max(-(-(prompt + output) // BLOCK) for prompt, output, _ in lengths) + spare
+    scheduler = Scheduler(BlockPool(blocks), BLOCK, budget, places)
+    arrivals = sorted((step, number) for number, (_, _, step) in enumerate(lengths))
+    sequences = [make(age, *lengths[number][:2]) for age, (_, number) in enumerate(arrivals)]
+    left, queued, step = list(sequences), 0, 0
+    while left:
+        while queued < len(arrivals) and arrivals[queued][0] <= step:
+            scheduler.add(sequences[queued])
+            queued += 1
+        step += 1
+        if not scheduler.running and not scheduler.waiting:
+            continue
+        chunks = scheduler.schedule()
+        check(chunks, scheduler, budget)
+        for chunk in chunks:
+            samples, one = chunk.samples, chunk.sequence
+            one.computed = chunk.end
+            if samples:
+                one.tokens.append(0)
+            if one.produced == one.sampling.max_tokens:
+                scheduler.remove(one)
+                left.remove(one)
+        assert step < 20_000, "no progress"
+    assert scheduler.pool.used == 0
+
+
+def test_the_youngest_gives_way_and_the_oldest_never_does() -> None:
+    scheduler = Scheduler(BlockPool(4), BLOCK, 64, 8)
+    sequences = [make(number, 6, 20) for number in range(2)]
+    for one in sequences:
+        scheduler.add(one)
+    for _ in range(4):
+        for chunk in scheduler.schedule():
+            chunk.sequence.computed = chunk.end
+            chunk.sequence.tokens.append(0)
+    assert scheduler.preemptions == 1
+    assert scheduler.running == sequences[:1]
+    assert list(scheduler.waiting) == sequences[1:]
+    assert sequences[1].blocks == []
+    assert sequences[1].produced > 0  # what it said stays said
+
+
+def test_a_sequence_waits_until_all_of_it_has_room() -> None:
+    """Otherwise its first chunk would take blocks only to be displaced by those who decode."""
+    scheduler = Scheduler(BlockPool(5), BLOCK, 8, 8)
+    old, new = make(0, 8, 9), make(1, 16, 2)
+    scheduler.add(old)
+    scheduler.add(new)
+    for _ in range(4):
+        assert [chunk.sequence for chunk in scheduler.schedule()] == [old]
+        old.computed = len(old.tokens)
+        old.tokens.append(0)
+    scheduler.remove(old)
+    assert [chunk.sequence for chunk in scheduler.schedule()] == [new]
+
+
+def test_blocks_are_taken_all_or_none() -> None:
+    pool = BlockPool(3)
+    assert pool.take(4) is None
+    assert pool.free == 3
+    taken = pool.take(3)
+    assert taken is not None
+    assert sorted(taken) == [0, 1, 2]
+    assert pool.take(1) is None
+    pool.give_back(taken)
+    assert pool.used == 0
