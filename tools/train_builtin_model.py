@@ -203,10 +203,11 @@ def rephrase(text: str, rng: Random) -> str:
 
 @dataclass
 class Row:
-    """A prefix with its pictures, and the branches that continue it: (question, answer)."""
+    """A prefix (pictures, or a scene in words, or neither), and the branches that continue it: (question, answer)."""
 
     pictures: list[np.ndarray[Any, Any]]
     branches: list[tuple[str, str]]
+    words: str = ""
 
 
 class Rows:
@@ -223,6 +224,13 @@ class Rows:
     def two(self, askers: Sequence[scenes.Asker]) -> Row:
         pair = (self._scene(), self._scene())
         return self._row(list(pair), [scenes.about_two(pair, self._rng, ask) for ask in askers])
+
+    def told(self, askers: Sequence[scenes.Asker]) -> Row:
+        """A scene in words: comparing words is soon learned, and pictures then only have to look like them."""
+        scene = self._scene()
+        row = self._row([], [scenes.about_one(scene, self._rng, ask) for ask in askers])
+        row.words = scenes.describe(scene, "", self._rng).answer + " "
+        return row
 
     def sums(self, branches: int) -> Row:
         return self._row([], [scenes.small_sum(self._rng, held_out=self._held_out) for _ in range(branches)])
@@ -291,7 +299,7 @@ class Collator:
     def _row(
         self, row: Row, grids: list[list[int]]
     ) -> tuple[list[int], list[int], list[tuple[int, int, int]], list[int], list[float]]:
-        ids, positions, start = self._prefix(grids)
+        ids, positions, start = self._prefix(grids, row.words)
         branch, targets, weights = [0] * len(ids), [-100] * len(ids), [0.0] * len(ids)
         for number, (question, answer) in enumerate(row.branches, 1):
             # The question's first token continues the prefix, as in a whole prompt.
@@ -307,7 +315,7 @@ class Collator:
             weights += [0.0] * (len(asked) - 1) + [len(answered) ** -0.75] * len(answered)
         return ids, branch, positions, targets, weights
 
-    def _prefix(self, grids: list[list[int]]) -> tuple[list[int], list[tuple[int, int, int]], int]:
+    def _prefix(self, grids: list[list[int]], words: str) -> tuple[list[int], list[tuple[int, int, int]], int]:
         ids = [self._id["<|im_start|>"], *self._text("user\n")]
         positions = [(i, i, i) for i in range(len(ids))]
         at = len(ids)
@@ -320,7 +328,9 @@ class Collator:
             at += 1 + max(rows, columns)
             positions.append((at, at, at))
             at += 1
-        return ids, positions, at
+        told = self._text(words)
+        positions += [(at + i,) * 3 for i in range(len(told))]
+        return ids + told, positions, at + len(told)
 
 
 # Training
@@ -376,9 +386,10 @@ def evaluate(model: Qwen2_5_VLForConditionalGeneration, collate: Collator, amoun
     one = exact(model, collate, [rows.one(scenes.ASKERS) for _ in range(amount)])
     two = exact(model, collate, [rows.two(scenes.ASKERS) for _ in range(amount)])
     sums = exact(model, collate, [rows.sums(8) for _ in range(8)])
+    told = exact(model, collate, [rows.told((scenes.is_there,)) for _ in range(amount)])
     model.train()
     scores = {kind: _mean(one[i::4]) for i, kind in enumerate(("count", "where", "is there", "describe"))}
-    return scores | {"one": _mean(one), "two": _mean(two), "sum": _mean(sums)}
+    return scores | {"one": _mean(one), "two": _mean(two), "sum": _mean(sums), "told": _mean(told)}
 
 
 def _mean(values: Sequence[bool]) -> float:
@@ -414,10 +425,11 @@ def train(arguments: argparse.Namespace) -> None:
         rows = Rows(Random(f"training {step}"), held_out=False)
         batch_rows = [rows.one(scenes.TRAINED) for _ in range(arguments.singles)]
         batch_rows += [rows.two(scenes.TRAINED) for _ in range(arguments.pairs)]
+        told_rows = [rows.told(scenes.TRAINED[1:7]) for _ in range(arguments.told)]
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, arguments.steps, arguments.peak)
         loss = torch.zeros(())
-        for part, weight in ((batch_rows, 1.0), ([rows.sums(8)], 0.1)):
+        for part, weight in ((batch_rows, 1.0), (told_rows, 0.3), ([rows.sums(8)], 0.1)):
             batch = collate(part)
             wanted = batch.targets >= 0
             each = functional.cross_entropy(forward(model, batch), batch.targets[wanted], reduction="none")
@@ -446,6 +458,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=5000, help="optimiser steps (default: 5000)")
     parser.add_argument("--singles", type=int, default=10, help="one-picture rows a step (default: 10)")
     parser.add_argument("--pairs", type=int, default=4, help="two-picture rows a step (default: 4)")
+    parser.add_argument("--told", type=int, default=4, help="rows a step with a scene in words (default: 4)")
     parser.add_argument("--peak", type=float, default=2e-3, help="peak learning rate (default: 2e-3)")
     parser.add_argument("--every", type=int, default=250, help="steps between evaluations (default: 250)")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")

@@ -55,6 +55,7 @@ def test_everyone_finishes_within_budget_in_order(
         step += 1
         if not scheduler.running and not scheduler.waiting:
             continue
+        assert all(one.decoding for one in scheduler.running[:-1]), "two prefill at once"
         chunks = scheduler.schedule()
         check(chunks, scheduler, budget)
         for chunk in chunks:

@@ -45,9 +45,11 @@ def chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
-def png(width: int, height: int, depth: int, colour: int, rows: bytes, *extra: bytes) -> bytes:
-    """A PNG by hand: `colour` 0 grey, 2 RGB, 4 grey and alpha; `rows` with their filter bytes."""
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
+def png(
+    width: int, height: int, depth: int, colour: int, rows: bytes, *extra: bytes, interlaced: bool = False
+) -> bytes:
+    """A PNG by hand: `colour` 0 grey, 2 RGB, 4 grey and alpha, 6 RGB and alpha; `rows` with their filter bytes."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced))
     body = b"".join(extra) + chunk(b"IDAT", zlib.compress(rows))
     return b"\x89PNG\r\n\x1a\n" + header + body + chunk(b"IEND", b"")
 

@@ -33,8 +33,8 @@ class Server:
                 self.heads.append(head)
                 await self.answers[head.split(" ")[1]](writer)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, KeyError, ssl.SSLError):
-            pass
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError, KeyError, ssl.SSLError):
+            pass  # the client left, or the test is over
         finally:
             self.open_connections -= 1
             writer.close()
@@ -63,6 +63,20 @@ def reply(body: bytes = b"", status: str = "200 OK", length: bool = True, **head
         if not length:
             await writer.drain()
             writer.close()
+
+    return answer
+
+
+def chunked(body: bytes, size: int = 1000) -> Answer:
+    """An answer that does not say how long it will be."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for at in range(0, len(body), size):
+            part = body[at : at + size]
+            writer.write(b"%x\r\n%s\r\n" % (len(part), part))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
 
     return answer
 

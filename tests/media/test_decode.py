@@ -18,6 +18,7 @@ from easerve.media.decode import decode
 from easerve.media.options import MediaOptions
 from tests.media.pictures import chunk, decoded, encoded, grey_tiff, noise, png, scene
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")  # its remarks on broken tags
 LOSSY = 12  # grey levels that JPEG, WebP and AVIF may be off on a smooth picture
 
 
@@ -152,8 +153,41 @@ def test_tiff_of_12_bits_and_of_white_as_zero() -> None:
 def test_half_a_picture_is_refused_with_the_remedy(kind: str) -> None:
     content = encoded(Image.fromarray(noise(200, 200)), kind)
     for length in (len(content) // 2, len(content) * 9 // 10, len(content) - 400):
-        with pytest.raises(BadRequest, match="cut off.*send the whole file"):
+        with pytest.raises(BadRequest, match=r"cut off.*send the whole file"):
             decoded(content[:length])
+
+
+def test_a_png_with_a_wrong_checksum_is_refused() -> None:
+    content = bytearray(encoded(Image.fromarray(noise(30, 30)), "PNG"))
+    content[content.index(b"IDAT") + 1000] ^= 1
+    with pytest.raises(BadRequest, match="wrong checksum"):
+        decoded(bytes(content))
+
+
+@pytest.mark.parametrize(("depth", "colour", "bits"), [(8, 2, 24), (1, 0, 1), (8, 6, 32), (16, 0, 16), (16, 2, 48)])
+def test_a_png_whose_rows_run_out_is_refused(depth: int, colour: int, bits: int) -> None:
+    row = b"\0" + b"\xaa" * ((11 * bits + 7) // 8)
+    assert decoded(png(11, 9, depth, colour, row * 9)).shape == (9, 11, 3)
+    for rows in (b"", row, row * 8, (row * 9)[:-1]):
+        with pytest.raises(BadRequest, match="cut off"):
+            decoded(png(11, 9, depth, colour, rows))
+
+
+def test_a_black_bottom_is_no_missing_row() -> None:
+    black = b"\0" * (1 + 33)
+    assert (decoded(png(11, 9, 8, 2, black * 9)) == 0).all()
+    assert (decoded(encoded(Image.new("P", (2000, 1500), 0), "PNG")) == 0).all()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (2, 1), (1, 5), (5, 3), (8, 8), (9, 17)])
+def test_interlaced_png_is_whole_or_refused(width: int, height: int) -> None:
+    passes = [(0, 8, 0, 8), (4, 8, 0, 8), (0, 4, 4, 8), (2, 4, 0, 4), (0, 2, 2, 4), (1, 2, 0, 2), (0, 1, 1, 2)]
+    pixels = noise(height, width)
+    parts = [pixels[top::down, left::right] for left, right, top, down in passes]
+    rows = b"".join(b"\0" + row.tobytes() for part in parts if part.size for row in part)
+    assert (decoded(png(width, height, 8, 2, rows, interlaced=True)) == pixels).all()
+    with pytest.raises(BadRequest, match="cut off"):
+        decoded(png(width, height, 8, 2, rows[:-1], interlaced=True))
 
 
 @pytest.mark.parametrize("mode", ["I", "F"])

@@ -31,9 +31,12 @@ VALID = {
     "gif": encoded(scene(), "GIF", save_all=True, append_images=[Image.new("RGB", (40, 24))]),
     "webp": encoded(scene(), "WEBP"),
     "lossless webp": encoded(scene(), "WEBP", lossless=True),
+    "animated webp": encoded(scene().convert("RGBA"), "WEBP", save_all=True, append_images=[scene().rotate(90)]),
+    "mpo": encoded(scene(), "MPO", save_all=True, append_images=[scene()]),
     "bmp": encoded(scene(), "BMP"),
     "tiff": encoded(scene(), "TIFF"),
     "lzw tiff": encoded(scene(), "TIFF", compression="tiff_lzw"),
+    "cmyk tiff": encoded(scene().convert("CMYK"), "TIFF"),
     "grey tiff": encoded(Image.fromarray(noise(8, 8)[..., 0]), "TIFF"),
     "avif": encoded(scene(), "AVIF") if "AVIF" in Image.SAVE else encoded(scene(), "PNG"),
 }
@@ -50,11 +53,13 @@ def pixels_or_our_error(content: bytes) -> Pixels | None:
         assert error.status in {400, 413}, "the fault is the sender's"
         assert "; " in error.message, "no remedy is named"
         assert len(error.message) < 400
+        assert error.message.isprintable()
         return None
     finally:
         assert time.monotonic() - started < MOST_S
     assert pixels.dtype == np.uint8
     assert pixels.shape[2] == 3
+    assert pixels.flags.c_contiguous
     return pixels
 
 

@@ -49,7 +49,14 @@ def test_another_shape_of_the_same_bytes_has_another_key(height: int, width: int
     content = noise(height, width)
     keys = {
         shape: content_key(content.reshape(shape), salt)
-        for shape in {(height, width, 3), (width, height, 3), (1, height * width, 3), (height * width, 1, 3)}
+        for shape in {
+            (height, width, 3),
+            (width, height, 3),
+            (1, height * width, 3),
+            (height * width, 1, 3),
+            (height * width, 3),
+            (height * width * 3,),
+        }
     }
     assert len(set(keys.values())) == len(keys)
 
@@ -58,6 +65,7 @@ def test_memory_layout_does_not_matter() -> None:
     pixels = noise(7, 9)
     for same in (np.asfortranarray(pixels), noise(7, 18)[:, ::2] * 0 + pixels, pixels[::-1][::-1]):
         assert content_key(same, b"salt") == content_key(pixels, b"salt")
+    assert content_key(pixels.view(np.int8), b"salt") != content_key(pixels, b"salt")
     assert content_key(pixels[:, ::-1], b"salt") != content_key(pixels, b"salt")
 
 

@@ -17,7 +17,7 @@ from easerve.errors import StartupError
 
 def takes_deployment(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first parameter is a Deployment becomes one with an option for each of its fields."""
-    own = list(inspect.signature(command).parameters.values())[1:]
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:

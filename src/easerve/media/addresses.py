@@ -22,6 +22,7 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 _NOT_PUBLIC_4 = tuple(
     IPv4Network(network)
     for network in (
+        "192.0.0.0/24",  # protocol assignments
         "192.88.99.0/24",  # 6to4 relays, withdrawn
         "168.63.129.16/32",  # Azure's host agent, reachable from any of its machines
     )

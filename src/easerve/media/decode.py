@@ -18,13 +18,13 @@ from PIL import ExifTags, Image, ImageFile
 from easerve.errors import BadRequest, EAServeError, TooLarge, Unavailable
 from easerve.media.contents import FORMATS, SUPPORTED, name_of, shorten
 from easerve.media.options import MediaOptions
+from easerve.media.png import check_rows, check_sums
 from easerve.media.rgb import Pixels, true_transparency, upright, write_rgb
 
 __all__ = ["Pixels", "decode"]
 
-
 _IN_SCANS = {"JPEG", "MPO"}
-_PIECE = 4096  # bytes a JPEG is read in: a piece may hold many scans, and each goes over the whole picture
+_PIECE = 1024  # bytes a JPEG is read in: one scan may take 40, and each goes over the whole picture
 
 
 def _load_plugins() -> None:
@@ -37,9 +37,6 @@ def _load_plugins() -> None:
 
 
 _load_plugins()
-
-
-_JPEG_READ = 1024  # bytes between looks at the clock; a scan of 40 bytes can cover a whole picture
 
 
 class _Source(io.BytesIO):
@@ -101,11 +98,13 @@ def _decode(content: bytes | bytearray, source: _Source, options: MediaOptions) 
         true_transparency(image)
         if image.format in _IN_SCANS:
             image.decodermaxblock = _PIECE
-        if image.format in {"JPEG", "MPO"}:
-            image.decodermaxblock = _JPEG_READ
+        if image.format == "PNG":
+            check_sums(content, source.check)
         source.whole = True
         image.load()
         _check_size(image, options)
+        if image.format == "PNG" and _may_lack_rows(image):
+            check_rows(content, source.check)
         pixels = np.empty((image.height, image.width, 3), np.uint8)
         write_rgb(image, pixels, source.check)
         return upright(pixels, _orientation(image))
@@ -119,6 +118,12 @@ def _open(content: bytes | bytearray, source: _Source) -> ImageFile.ImageFile:
         if factory is not None and accept is not None and accept(prefix) is True:
             return factory(source, "")
     raise BadRequest(f"the picture is {name_of(content)}; {SUPPORTED}")
+
+
+def _may_lack_rows(image: Image.Image) -> bool:
+    """Rows that never came are zero; of interlaced pictures, other rows than the last may be missing."""
+    last = image.crop((0, image.height - 1, image.width, image.height))
+    return bool(image.info.get("interlace")) or not np.asarray(last).any()
 
 
 def _check_size(image: Image.Image, options: MediaOptions) -> None:

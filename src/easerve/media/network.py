@@ -21,6 +21,7 @@ _NEXT_ADDRESS_S = 3.0  # before a host's next address is tried, where it has sev
 NETWORK_ERRORS = (
     httpx.HTTPError,
     httpx.StreamError,
+    httpx.InvalidURL,  # httpx looks at where a redirect goes even if it is not to follow
     httpcore.NetworkError,
     httpcore.TimeoutException,
     httpcore.ProtocolError,
@@ -117,15 +118,26 @@ def reason_of(error: BaseException) -> str:
     """Why a connection failed, in a few words that name no address."""
     link: BaseException | None = error
     while link is not None and not isinstance(link, EAServeError):
-        if isinstance(link, ssl.SSLCertVerificationError):
-            return f"its TLS certificate is not valid ({link.verify_message})"
-        if isinstance(link, ssl.SSLError):
-            return "TLS failed"
-        if isinstance(link, OSError) and link.errno:
-            return os.strerror(link.errno).lower()
+        reason = _reason(link)
+        if reason is not None:
+            return reason
         link = link.__cause__ or link.__context__
     if isinstance(error, (httpcore.TimeoutException, httpx.TimeoutException)):
         return "it did not answer in time"
     if isinstance(error, (httpcore.ProtocolError, httpx.ProtocolError)):
         return "its answer is cut short or no valid HTTP"
     return "the connection failed"
+
+
+def _reason(error: BaseException) -> str | None:
+    """What one link of a chain of errors says by itself."""
+    match error:
+        case httpx.InvalidURL():
+            return "it redirects to what is no valid URL"
+        case ssl.SSLCertVerificationError():
+            return f"its TLS certificate is not valid ({error.verify_message})"
+        case ssl.SSLError():
+            return "TLS failed"
+        case OSError(errno=int(number)) if number > 0:
+            return os.strerror(number).lower()
+    return None

@@ -60,22 +60,22 @@ class Scheduler:
             self.waiting.remove(sequence)
 
     def schedule(self) -> list[Chunk]:
-        """The next step's chunks; each has its blocks. Decoding sequences come first."""
+        """The next step's chunks; each has its blocks.
+
+        Going by age is going by stage: only the youngest can still be prefilling, since none is admitted while
+        another's prompt takes the whole budget. So decode tokens come first, and who gives way was not reached yet.
+        """
         budget, preempted_before = self._max_tokens, self.preemptions
         chunks: list[Chunk] = []
-        decoding = [one for one in self.running if one.decoding]
-        prefilling = [one for one in self.running if not one.decoding]
-        for sequence in decoding + prefilling:
-            if budget == 0:
+        for sequence in list(self.running):
+            if budget == 0 or sequence not in self.running:  # it, and all younger ones, gave way to an older one
                 break
-            if sequence not in self.running:
-                continue  # preempted for an older one in this very step
             count = min(budget, sequence.uncomputed)
-            if self._make_room(sequence, count, chunks):
+            if self._make_room(sequence, count):
                 chunks.append(Chunk(sequence, count))
                 budget -= count
         if self.preemptions > preempted_before:
-            return chunks
+            return chunks  # whoever gave way comes back when there is room for all of it
         return chunks + self._admit(budget)
 
     def _admit(self, budget: int) -> list[Chunk]:
@@ -95,11 +95,11 @@ class Scheduler:
             budget -= count
         return chunks
 
-    def _make_room(self, sequence: Sequence, count: int, chunks: list[Chunk]) -> bool:
+    def _make_room(self, sequence: Sequence, count: int) -> bool:
         """Blocks for the chunk, at the cost of younger sequences; False if it had to give way itself."""
         while not self._extend(sequence, count):
             youngest = self.running[-1]
-            self._preempt(youngest, chunks)
+            self._preempt(youngest)
             if youngest is sequence:
                 return False
         return True
@@ -115,11 +115,10 @@ class Scheduler:
         """Blocks it lacks for its next `count` tokens."""
         return max(0, -(-(sequence.computed + count) // self._block_size) - len(sequence.blocks))
 
-    def _preempt(self, sequence: Sequence, chunks: list[Chunk]) -> None:
+    def _preempt(self, sequence: Sequence) -> None:
         self.preemptions += 1
         self.running.remove(sequence)
         self.pool.give_back(sequence.blocks)
         sequence.blocks = []
         sequence.computed = 0
         self.waiting.appendleft(sequence)
-        chunks[:] = [chunk for chunk in chunks if chunk.sequence is not sequence]
