@@ -425,7 +425,7 @@ def train(arguments: argparse.Namespace) -> None:
         rows = Rows(Random(f"training {step}"), held_out=False)
         batch_rows = [rows.one(scenes.TRAINED) for _ in range(arguments.singles)]
         batch_rows += [rows.two(scenes.TRAINED) for _ in range(arguments.pairs)]
-        told_rows = [rows.told(scenes.TRAINED[1:7]) for _ in range(arguments.told)]
+        told_rows = [rows.told(scenes.TRAINED[2:]) for _ in range(arguments.told)]
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, arguments.steps, arguments.peak)
         loss = torch.zeros(())

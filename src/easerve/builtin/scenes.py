@@ -183,6 +183,26 @@ def where_is(scene: Scene, where: str, rng: Random) -> Question:
     return Question(f"where is the {name}{where} ?", f"at the {found}" if there else "nowhere", "where is")
 
 
+def colour_of(scene: Scene, where: str, rng: Random) -> Question:
+    """The colour of a form that occurs once; without one, what stands where."""
+    forms = [shape.form for shape in scene.shapes]
+    single = [shape for shape in scene.shapes if forms.count(shape.form) == 1]
+    if not single:
+        return what_is_where(scene, where, rng)
+    shape = rng.choice(single)
+    return Question(f"what colour is the {shape.form}{where} ?", shape.colour, "colour of")
+
+
+def form_of(scene: Scene, where: str, rng: Random) -> Question:
+    """The form of a colour that occurs once; without one, what stands where."""
+    colours = [shape.colour for shape in scene.shapes]
+    single = [shape for shape in scene.shapes if colours.count(shape.colour) == 1]
+    if not single:
+        return what_is_where(scene, where, rng)
+    shape = rng.choice(single)
+    return Question(f"what is {shape.colour}{where} ?", f"a {shape.form}", "form of")
+
+
 def _maybe_there(scene: Scene, rng: Random, chance: float) -> tuple[str, bool]:
     """A shape's name, and whether the scene has it; it has with `chance`."""
     names = {shape.name for shape in scene.shapes}
@@ -212,7 +232,9 @@ def _of(where: str) -> str:
 
 Asker = Callable[[Scene, str, Random], Question]
 ASKERS: tuple[Asker, ...] = (count, what_is_where, is_there, describe)  # the skills that are measured
-TRAINED: tuple[Asker, ...] = (count, what_is_where, is_there, is_there, has, where_is, where_is, describe)
+TRAINED: tuple[Asker, ...] = (
+    count, what_is_where, is_there, is_there, has, where_is, colour_of, form_of, describe,
+)  # fmt: skip
 
 
 def about_one(scene: Scene, rng: Random, ask: Asker) -> Question:
