@@ -17,6 +17,7 @@ from easerve.media.fetch import Fetcher
 from easerve.media.inline import inline
 from easerve.media.local import local
 from easerve.media.options import MediaOptions
+from easerve.pipeline.together import all_or_nothing
 
 T = TypeVar("T")
 
@@ -64,13 +65,7 @@ class MediaLoader:
 
     async def load_all(self, sources: Sequence[tuple[str, str]]) -> list[LoadedPicture]:
         """Pictures of (url, param) pairs, in order; the first error ends the others."""
-        tasks = [asyncio.create_task(self.load(url, param=param)) for url, param in sources]
-        try:
-            return await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return await all_or_nothing([self.load(url, param=param) for url, param in sources])
 
     async def aclose(self) -> None:
         """End everything and wait for it; loads under way end with Unavailable."""

@@ -15,6 +15,7 @@ from easerve.pipeline.encode import EncodePool
 from easerve.pipeline.generate import Assignment, GeneratePool
 from easerve.pipeline.stages import Buffers, SequenceFailed, SequenceJob
 from easerve.pipeline.timing import RequestTimes
+from easerve.pipeline.together import all_or_nothing
 from easerve.policy.admission import Admission
 from easerve.request import EmbeddingRef, MediaItem, Request, TokenOutput
 
@@ -101,7 +102,7 @@ class Pipeline:
             times.items.append(spent)
             return embedding
 
-        return await _within(self._deadlines.encode, "encode", _all_or_nothing([one(item) for item in items]))
+        return await _within(self._deadlines.encode, "encode", all_or_nothing([one(item) for item in items]))
 
     @contextmanager
     def _started(
@@ -152,14 +153,3 @@ async def _within(seconds: float, stage: str, work: Awaitable[T]) -> T:
             return await work
     except TimeoutError:
         raise DeadlineExceeded(f"{stage} did not answer within {seconds:g} s") from None
-
-
-async def _all_or_nothing(work: Sequence[Awaitable[T]]) -> list[T]:
-    """Results in order; the first error cancels the others, waits for them to end, and is raised."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
