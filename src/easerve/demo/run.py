@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 from PIL import Image
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -93,7 +94,7 @@ async def _ask_all(server: Server, questions: list[scenes.Example], concurrency:
 
 def _table(report: Report) -> Table:
     """Numbers are never cut; the text column takes what is left of the terminal."""
-    table = Table(title="Stage times in ms", show_lines=True)
+    table = Table(title="Stage times in ms", box=SIMPLE, padding=(0, 1, 1, 0))
     table.add_column("question (pictures)\nanswer", ratio=1)
     for name in COLUMNS.values():
         table.add_column(name, justify="right", no_wrap=True)
