@@ -16,6 +16,15 @@ from tests.engine.helpers import GREEDY, WORDS, Parts, alone, drive
 PICTURE = (64, 64)
 
 
+def refused(parts: Parts, sequence: NewSequence) -> str:
+    """The message with which the engine turns the sequence away."""
+    engine = parts.engine()
+    with pytest.raises(BadRequest) as caught:
+        engine.add(sequence)
+    assert not engine.has_work()
+    return caught.value.message
+
+
 def test_a_prompt_that_never_fits_the_pool_is_refused_with_the_numbers(qwen: Parts) -> None:
     engine = qwen.engine(kv_cache_tokens=32)
     with pytest.raises(BadRequest, match=r"32 tokens long.*the 32 that fit"):
@@ -36,14 +45,6 @@ def test_output_is_clipped_at_the_context(qwen: Parts) -> None:
     run = drive(qwen.engine(max_model_len=20), [NewSequence("a", WORDS[:15], SamplingParams(max_tokens=99, seed=1))])
     assert len(run.tokens["a"]) == 5 or run.finished("a") == "stop"
     assert run.outputs["a"][-1].finish_reason is not None
-
-
-def refused(parts: Parts, sequence: NewSequence) -> str:
-    engine = parts.engine()
-    with pytest.raises(BadRequest) as caught:
-        engine.add(sequence)
-    assert not engine.has_work()
-    return caught.value.message
 
 
 def test_empty_prompts_and_foreign_token_ids_are_refused(qwen: Parts) -> None:
@@ -107,3 +108,31 @@ def test_numbers_that_are_none_fail_one_sequence_and_never_reach_another(
         assert run.tokens == expected
         assert isinstance(run.failures["bad"].error, EAServeError)
         assert engine.stats().kv_blocks_used == 0
+
+
+@pytest.mark.parametrize("row", range(3))
+def test_logits_that_are_no_numbers_fail_their_sequence_and_spare_the_rest_of_the_step(
+    qwen: Parts, monkeypatch: pytest.MonkeyPatch, row: int
+) -> None:
+    """While decoding: what it said before stays said, then it fails once, and the others never notice."""
+    drawn = SamplingParams(max_tokens=12, temperature=0.8, seed=4, ignore_eos=True)
+    names = ["a", "b", "c"]
+    sequences = [qwen.sequence(name, 5 + 3 * number, sampling=drawn) for number, name in enumerate(names)]
+    expected = {one.id: alone(qwen, one) for one in sequences}
+    sound, calls = qwen.language.logits, []
+
+    def poisoned(hidden: torch.Tensor) -> torch.Tensor:
+        calls.append(hidden)
+        logits = sound(hidden)
+        if len(calls) == 5:
+            logits[row, 7] = float("nan")  # a single entry is enough
+        return logits
+
+    monkeypatch.setattr(qwen.language, "logits", poisoned)
+    engine = qwen.engine()
+    run = drive(engine, sequences)
+    bad = names.pop(row)
+    assert list(run.failures) == [bad]
+    assert run.tokens[bad] == expected[bad][:4]
+    assert {name: run.tokens[name] for name in names} == {name: expected[name] for name in names}
+    assert engine.stats().kv_blocks_used == 0

@@ -71,6 +71,18 @@ def test_top_p_keeps_the_smallest_set_of_that_mass(seed: int, mass: float) -> No
     assert set(draws(row, 60, top_p=mass)) <= set(ordered.indices[:needed].tolist())
 
 
+def test_top_p_drops_nothing_that_belongs_to_the_mass() -> None:
+    row = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
+    for mass, kept in ((0.3, 1), (0.5, 2), (0.65, 2), (0.75, 3), (0.95, 4), (1.0, 4)):
+        assert int(sampler._restrict(row, [SamplingParams(top_p=mass)]).isfinite().sum()) == kept
+
+
+def test_top_p_of_one_keeps_even_the_unlikeliest_beside_rows_with_less() -> None:
+    left = sampler._restrict(logits(0, rows=2, scale=20.0), [SamplingParams(top_p=1.0), SamplingParams(top_p=0.5)])
+    assert left[0].isfinite().all()
+    assert not left[1].isfinite().all()
+
+
 @given(seed=st.integers(0, 10**6), share=st.floats(0.01, 1.0))
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_min_p_keeps_what_is_near_enough_to_the_most_likely(seed: int, share: float) -> None:

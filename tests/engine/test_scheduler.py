@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from easerve.engine.base import NewSequence
 from easerve.engine.torch.kv_cache import BlockPool
@@ -100,13 +102,46 @@ def test_a_sequence_waits_until_all_of_it_has_room() -> None:
     assert [chunk.sequence for chunk in scheduler.schedule()] == [new]
 
 
-def test_blocks_are_taken_all_or_none() -> None:
-    pool = BlockPool(3)
-    assert pool.take(4) is None
-    assert pool.free == 3
-    taken = pool.take(3)
+class PoolAgainstModel(RuleBasedStateMachine):
+    """The pool and a plain set of free blocks: all or none, nothing twice, nothing lost."""
+
+    loans = Bundle("loans")
+
+    @initialize(blocks=st.integers(1, 12))
+    def start(self, blocks: int) -> None:
+        self.pool = BlockPool(blocks)
+        self.free = set(range(blocks))
+
+    @rule(target=loans, count=st.integers(0, 13))
+    def take(self, count: int) -> list[int]:
+        taken = self.pool.take(count)
+        if count > len(self.free):
+            assert taken is None
+            return []
+        assert taken is not None
+        assert len(set(taken)) == len(taken) == count
+        assert set(taken) <= self.free
+        self.free -= set(taken)
+        return taken
+
+    @rule(loan=consumes(loans))
+    def give_back(self, loan: list[int]) -> None:
+        self.pool.give_back(loan)
+        self.free |= set(loan)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        assert (self.pool.free, self.pool.used) == (len(self.free), self.pool.total - len(self.free))
+
+
+PoolAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True)
+TestPool = PoolAgainstModel.TestCase
+
+
+def test_a_block_given_back_twice_is_noticed() -> None:
+    pool = BlockPool(2)
+    taken = pool.take(1)
     assert taken is not None
-    assert sorted(taken) == [0, 1, 2]
-    assert pool.take(1) is None
     pool.give_back(taken)
-    assert pool.used == 0
+    with pytest.raises(AssertionError, match="twice"):
+        pool.give_back(taken)

@@ -138,7 +138,7 @@ class TorchLanguageModel:
     def _finished(self, sequence: Sequence, token: int) -> FinishReason | None:
         params = sequence.sampling
         ends = token in params.stop_token_ids or (token in self._eos and not params.ignore_eos)
-        if ends and sequence.produced > params.min_tokens:
+        if ends:  # never before min_tokens: the sampler rules it out
             return "stop"
         full = len(sequence.tokens) >= self.max_tokens_per_sequence
         return "length" if full or sequence.produced >= params.max_tokens else None

@@ -65,7 +65,7 @@ class Scheduler:
         Going by age is going by stage: only the youngest can still be prefilling, since none is admitted while
         another's prompt takes the whole budget. So decode tokens come first, and who gives way was not reached yet.
         """
-        budget, preempted_before = self._max_tokens, self.preemptions
+        budget = self._max_tokens
         chunks: list[Chunk] = []
         for sequence in list(self.running):
             if budget == 0 or sequence not in self.running:  # it, and all younger ones, gave way to an older one
@@ -74,15 +74,14 @@ class Scheduler:
             if self._make_room(sequence, count):
                 chunks.append(Chunk(sequence, count))
                 budget -= count
-        if self.preemptions > preempted_before:
-            return chunks  # whoever gave way comes back when there is room for all of it
         return chunks + self._admit(budget)
 
     def _admit(self, budget: int) -> list[Chunk]:
         """New sequences while budget, places and blocks last; none overtakes another, and none displaces another.
 
         A sequence waits until the pool has room for all it has to compute: one that was started without would soon
-        be displaced again, its work lost. What the pool can hold when empty was checked when it was added.
+        be displaced again, its work lost. So what was preempted in this very step never comes straight back. What the
+        pool can hold when empty was checked when it was added.
         """
         chunks: list[Chunk] = []
         while self.waiting and budget > 0 and len(self.running) < self._max_sequences:
