@@ -93,8 +93,14 @@ def _corpus_lines(rng: Random) -> Iterator[str]:
         yield "assistant\n" + question.answer
 
 
+def special_id(tokenizer: Tokenizer, name: str) -> int:
+    token_id: int | None = tokenizer.token_to_id(name)
+    assert token_id is not None, f"the tokenizer lacks {name}"
+    return token_id
+
+
 def make_config(tokenizer: Tokenizer) -> Qwen2_5_VLConfig:
-    ids = {name: tokenizer.token_to_id(name) for name in SPECIAL}
+    ids = {name: special_id(tokenizer, name) for name in SPECIAL}
     return Qwen2_5_VLConfig(
         architectures=["Qwen2_5_VLForConditionalGeneration"],
         image_token_id=ids["<|image_pad|>"],
@@ -268,7 +274,7 @@ class Collator:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._processor = make_processor()
-        self._id = {name: tokenizer.token_to_id(name) for name in SPECIAL}
+        self._id: dict[str, int] = {name: special_id(tokenizer, name) for name in SPECIAL}
 
     def _text(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -439,7 +445,7 @@ def train(arguments: argparse.Namespace) -> None:
             each = functional.cross_entropy(forward(model, batch), batch.targets[wanted], reduction="none")
             term = (each * batch.weights[wanted]).sum() / batch.weights.sum()
             loss = loss + weight * term
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)

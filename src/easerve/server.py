@@ -109,7 +109,7 @@ class _Http(uvicorn.Server):
 
 
 async def _until_started(http: uvicorn.Server, serving: asyncio.Task[None]) -> None:
-    while not http.started and not serving.done():  # the library has no event for it
+    while not http.started and not serving.done():  # noqa: ASYNC110 (the library has no event for it)
         await asyncio.sleep(0.01)
 
 

@@ -140,7 +140,7 @@ async def test_a_client_that_leaves_frees_everything_within_100_ms(colocated: Se
             "stream": stream,
         }
     ).encode()
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
     _, writer = await asyncio.open_connection(host, int(port))
     writer.write(head.encode() + body)
     await writer.drain()

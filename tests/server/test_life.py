@@ -1,4 +1,4 @@
-"""Start and stop of the command itself: ready in the open, gone without a trace, and the reason when it cannot start."""
+"""Start and stop of the command itself: ready, gone without a trace, and the reason when it cannot start."""
 
 from __future__ import annotations
 
