@@ -252,5 +252,5 @@ def user(*parts: Any) -> list[dict[str, Any]]:
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     """Wait for something that has no event."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await asyncio.sleep(0.002)

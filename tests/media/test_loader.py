@@ -187,7 +187,7 @@ async def test_what_waits_for_a_thread_is_not_decoded_after_a_cancel(monkeypatch
 
 async def _soon(holds: Callable[[], bool], seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110 (threads and sockets set no event)
+        while not holds():
             await asyncio.sleep(0.01)
 
 
