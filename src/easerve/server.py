@@ -66,7 +66,7 @@ async def running(
         folder = run_folder.create()
         exits.callback(run_folder.remove, folder)
         hub = Hub(folder)
-        exits.push_async_callback(hub.close)
+        exits.callback(hub.close)
         hub.start()
         transfer = SharedMemory(folder, "front-end")
         pipeline = _pipeline(deployment, transfer)

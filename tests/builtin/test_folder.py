@@ -12,8 +12,7 @@ from transformers import AutoModelForImageTextToText, AutoTokenizer
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from easerve.builtin import model_path, scenes
-
-from .conftest import Answer, prompt_of
+from easerve.builtin.exam import Candidate
 
 
 @cache
@@ -48,13 +47,13 @@ def test_the_template_takes_strings_and_parts() -> None:
     assert pictures.count("<|vision_start|><|image_pad|><|vision_end|>") == 2
 
 
-def test_transformers_alone_gives_the_engine_s_answers(answer: Answer) -> None:
+def test_transformers_alone_gives_the_engine_s_answers(candidate: Candidate) -> None:
     model = AutoModelForImageTextToText.from_pretrained(model_path()).eval()
     processor = Qwen2VLImageProcessorPil.from_pretrained(model_path())
     examples = scenes.held_out("one", 8, seed=4) + scenes.held_out("two", 4, seed=4) + scenes.held_out("sum", 2, seed=4)
     said = []
     for example in examples:
-        ids, extra = prompt_of(tokenizer(), example.question, len(example.pictures)), {}
+        ids, extra = candidate.prompt(example), {}
         if example.pictures:
             prepared = processor(images=[np.asarray(one) for one in example.pictures], return_tensors="pt")
             grids = iter(prepared["image_grid_thw"].prod(-1) // 4)
@@ -65,4 +64,4 @@ def test_transformers_alone_gives_the_engine_s_answers(answer: Answer) -> None:
         with torch.inference_mode():
             out = model.generate(input_ids=torch.tensor([ids]), max_new_tokens=64, do_sample=False, **extra)
         said.append(tokenizer().decode(out[0, len(ids) :], skip_special_tokens=True))  # type: ignore[attr-defined]
-    assert said == answer(examples)
+    assert said == candidate.answer(examples)

@@ -1,4 +1,8 @@
-"""The front end's end of the line to all workers: one ROUTER socket, one reader task, one handler per worker."""
+"""The front end's end of the line to all workers: one ROUTER socket, one handler per worker.
+
+A worker has two connections, one for each of its threads: "name" and "name/stage". The socket is read on the event
+loop without a task of its own: whatever has arrived is taken in one go, which is what keeps a token cheap.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 import zmq
-import zmq.asyncio
 
 from easerve.workers.messages import FromWorker, Message, pack, unpack_at_front_end
 
@@ -23,16 +26,15 @@ class Hub:
 
     def __init__(self, run_folder: Path) -> None:
         self.endpoint = f"ipc://{run_folder}/workers.sock"
-        self._context = zmq.asyncio.Context()
+        self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.SNDHWM, 0)
         self._socket.bind(self.endpoint)
         self._handlers: dict[bytes, Handler] = {}
-        self._reader: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._reader = asyncio.get_running_loop().create_task(self._read(), name="worker messages")
+        asyncio.get_running_loop().add_reader(self._socket.FD, self._drain)
 
     def register(self, name: str, handler: Handler) -> None:
         self._handlers[name.encode()] = handler
@@ -43,20 +45,26 @@ class Hub:
     def send(self, name: str, message: Message) -> None:
         """Queue a message; one to a worker that is not connected is dropped, its death being noticed elsewhere."""
         self._socket.send_multipart([name.encode(), pack(message)], flags=zmq.NOBLOCK)
+        # The descriptor tells of new events once only, and a send may have been the one to see them.
+        asyncio.get_running_loop().call_soon(self._drain)
 
-    async def close(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._socket.FD)
         self._context.destroy(linger=0)
 
-    async def _read(self) -> None:
-        while True:
-            name, data = await self._socket.recv_multipart()
-            handler = self._handlers.get(name)
-            if handler is None:
-                continue  # of a worker that was given up
+    def _drain(self) -> None:
+        while not self._socket.closed:
             try:
-                handler(unpack_at_front_end(data))
-            except msgspec.ValidationError:
-                logger.exception("worker %s sent what is no message", name.decode(errors="replace"))
+                name, data = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._handle(name.partition(b"/")[0], data)
+
+    def _handle(self, name: bytes, data: bytes) -> None:
+        handler = self._handlers.get(name)
+        if handler is None:
+            return  # of a worker that was given up
+        try:
+            handler(unpack_at_front_end(data))
+        except msgspec.ValidationError:
+            logger.exception("worker %s sent what is no message", name.decode(errors="replace"))

@@ -1,7 +1,8 @@
-"""The worker process: loads its stages, then passes messages between its socket and its stage thread.
+"""The worker process: one thread listens, one computes.
 
-Run as `python -m easerve.workers.process SPEC`, SPEC being a `WorkerSpec` as JSON. The main thread only moves bytes,
-so a worker answers heartbeats while it computes, and stops sending them when the process itself is stopped.
+Run as `python -m easerve.workers.process SPEC`, SPEC being a `WorkerSpec` as JSON. The main thread takes messages in
+and sends heartbeats, also while the stage computes, and not when the process itself is stopped. The stage thread sends
+its answers itself: a token crosses no other thread.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from easerve.workers.messages import (
     Progress,
     Ready,
     StartFailed,
+    Stop,
     ToWorker,
     pack,
     unpack_at_worker,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 Send = Callable[[Message], None]
 
 HEARTBEAT_SECONDS = 1.0
-WAKE = "inproc://outgoing"
+LOOK_SECONDS = 0.2  # how soon the end of the stage thread is noticed
 
 logger = logging.getLogger(__name__)
 
@@ -52,14 +54,18 @@ def main() -> int:
     if spec.device.kind == "cpu":
         _bind(spec)
     context = zmq.Context()
-    socket = context.socket(zmq.DEALER)
-    socket.setsockopt(zmq.IDENTITY, spec.name.encode())
-    socket.setsockopt(zmq.LINGER, 500)
-    socket.connect(spec.endpoint)
     try:
-        return _serve(spec, context, socket)
+        return _serve(spec, context)
     finally:
         context.destroy(linger=500)
+
+
+def _connect(spec: WorkerSpec, context: zmq.Context[zmq.Socket[bytes]], identity: str) -> zmq.Socket[bytes]:
+    socket = context.socket(zmq.DEALER)
+    socket.setsockopt(zmq.IDENTITY, identity.encode())
+    socket.setsockopt(zmq.LINGER, 500)
+    socket.connect(spec.endpoint)
+    return socket
 
 
 def _bind(spec: WorkerSpec) -> None:
@@ -69,23 +75,19 @@ def _bind(spec: WorkerSpec) -> None:
         os.sched_setaffinity(0, {cores[index] for index in spec.device.indices})
 
 
-def _serve(spec: WorkerSpec, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes]) -> int:
-    outgoing = context.socket(zmq.PULL)
-    outgoing.bind(WAKE)
+def _serve(spec: WorkerSpec, context: zmq.Context[zmq.Socket[bytes]]) -> int:
+    socket = _connect(spec, context, spec.name)
     inbox: SimpleQueue[ToWorker] = SimpleQueue()
     worker = _Worker(spec, context, inbox)
     thread = threading.Thread(target=worker.run, name="stage", daemon=True)
     thread.start()
     parent, beat_at = os.getppid(), time.monotonic() + HEARTBEAT_SECONDS
-    poller = zmq.Poller()
-    poller.register(socket, zmq.POLLIN)
-    poller.register(outgoing, zmq.POLLIN)
     while thread.is_alive():
-        ready = dict(poller.poll(max(0, int((beat_at - time.monotonic()) * 1000))))
-        while outgoing in ready and (data := _receive(outgoing)) is not None:
-            socket.send(data)
-        while socket in ready and (data := _receive(socket)) is not None:
-            inbox.put(unpack_at_worker(data))
+        if socket.poll(int(LOOK_SECONDS * 1000)):
+            message = unpack_at_worker(socket.recv())
+            inbox.put(message)
+            if isinstance(message, Stop):
+                break
         if time.monotonic() >= beat_at:
             beat_at = time.monotonic() + HEARTBEAT_SECONDS
             if (beat := worker.heartbeat()) is not None:
@@ -93,16 +95,8 @@ def _serve(spec: WorkerSpec, context: zmq.Context[zmq.Socket[bytes]], socket: zm
             if os.getppid() != parent:
                 logger.warning("the front end is gone; worker %s stops", spec.name)
                 return 1
-    while (data := _receive(outgoing)) is not None:
-        socket.send(data)
+    thread.join()
     return worker.exit_code
-
-
-def _receive(socket: zmq.Socket[bytes]) -> bytes | None:
-    try:
-        return socket.recv(zmq.NOBLOCK)
-    except zmq.Again:
-        return None
 
 
 class _Worker:
@@ -117,9 +111,7 @@ class _Worker:
         self.exit_code = 0
 
     def run(self) -> None:
-        socket = self._context.socket(zmq.PUSH)
-        socket.setsockopt(zmq.LINGER, 500)
-        socket.connect(WAKE)
+        socket = _connect(self._spec, self._context, f"{self._spec.name}/stage")
 
         def send(message: Message) -> None:
             socket.send(pack(message))
