@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from easerve.engine.torch.options import EngineOptions
 from easerve.errors import StartupError
 from easerve.media.options import MediaOptions
-from easerve.workers.spec import Device, EngineSettings, StageName, parse_device, usable_cores
+from easerve.workers.spec import Device, StageName, parse_device, usable_cores
 
 Topology = Literal["colocated", "aggregated"]
 BUILTIN = "builtin"
@@ -65,9 +66,8 @@ class Deployment(BaseModel):
     max_media_mb: float = _option("Media", 50.0, "Largest media file, in MiB.", gt=0)
 
     @property
-    def engine(self) -> EngineSettings:
-        return EngineSettings(
-            dtype=self.dtype,
+    def engine(self) -> EngineOptions:
+        return EngineOptions(
             kv_cache_bytes=None if self.kv_cache_gb is None else int(self.kv_cache_gb * 2**30),
             max_batched_tokens=self.max_batched_tokens,
             max_sequences=self.max_sequences,

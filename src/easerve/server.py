@@ -141,6 +141,7 @@ def _specs(deployment: Deployment, family: Family, hub: Hub, folder: str) -> lis
             model=str(family.folder),
             endpoint=hub.endpoint,
             run_folder=folder,
+            dtype=deployment.dtype,
             engine=deployment.engine,
         )
         for plan in plan_workers(deployment)

@@ -185,22 +185,25 @@ def where_is(scene: Scene, where: str, rng: Random) -> Question:
 
 def colour_of(scene: Scene, where: str, rng: Random) -> Question:
     """The colour of a form that occurs once; without one, what stands where."""
-    forms = [shape.form for shape in scene.shapes]
-    single = [shape for shape in scene.shapes if forms.count(shape.form) == 1]
-    if not single:
+    shape = _unmistakable(scene, lambda shape: shape.form, rng)
+    if shape is None:
         return what_is_where(scene, where, rng)
-    shape = rng.choice(single)
     return Question(f"what colour is the {shape.form}{where} ?", shape.colour, "colour of")
 
 
 def form_of(scene: Scene, where: str, rng: Random) -> Question:
     """The form of a colour that occurs once; without one, what stands where."""
-    colours = [shape.colour for shape in scene.shapes]
-    single = [shape for shape in scene.shapes if colours.count(shape.colour) == 1]
-    if not single:
+    shape = _unmistakable(scene, lambda shape: shape.colour, rng)
+    if shape is None:
         return what_is_where(scene, where, rng)
-    shape = rng.choice(single)
     return Question(f"what is {shape.colour}{where} ?", f"a {shape.form}", "form of")
+
+
+def _unmistakable(scene: Scene, feature: Callable[[Shape], str], rng: Random) -> Shape | None:
+    """A shape whose feature no other shape of the scene has, or None."""
+    features = [feature(shape) for shape in scene.shapes]
+    single = [shape for shape in scene.shapes if features.count(feature(shape)) == 1]
+    return rng.choice(single) if single else None
 
 
 def _maybe_there(scene: Scene, rng: Random, chance: float) -> tuple[str, bool]:

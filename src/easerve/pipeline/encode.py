@@ -55,10 +55,6 @@ class EncodePool:
     def queue_length(self) -> int:
         return len(self._batcher)
 
-    @property
-    def items_running(self) -> int:
-        return len(self._running)
-
     async def encode(self, item: MediaItem) -> tuple[EmbeddingRef, ItemTimes]:
         """The embedding of one item; the caller owns its buffers. Cancelling drops the item, queued or running.
 

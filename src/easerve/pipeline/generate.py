@@ -24,10 +24,6 @@ class Assignment:
         self._tokens = len(job.prompt)
         member.pending_tokens += self._tokens
 
-    @property
-    def worker(self) -> str:
-        return self._member.stage.name
-
     def prefilled(self) -> None:
         """The first token is out: the prompt no longer counts as pending."""
         self._member.pending_tokens -= self._tokens

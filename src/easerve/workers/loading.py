@@ -16,7 +16,7 @@ from easerve.models.base import Family
 from easerve.models.registry import load_family
 from easerve.transfer.base import Transfer
 from easerve.workers.messages import Message, ToWorker
-from easerve.workers.spec import EngineSettings, WorkerSpec
+from easerve.workers.spec import WorkerSpec
 from easerve.workers.stage import StageLoop
 
 
@@ -49,7 +49,7 @@ def load_stages(spec: WorkerSpec, progress: Callable[[str], None]) -> LoadedStag
         raise StartupError(f"device {spec.device}: this machine has no CUDA device that torch can use; use cpu:0")
     torch.set_num_threads(len(spec.device.indices) if spec.device.kind == "cpu" else 1)
     family = load_family(spec.model)
-    dtype = _dtype(spec.engine.dtype)
+    dtype = _dtype(spec.dtype)
     stages = LoadedStages(spec.device.torch_name)
     if "encode" in spec.stages:
         progress("loading the encoder")
@@ -65,18 +65,9 @@ def _load_encoder(stages: LoadedStages, family: Family, dtype: torch.dtype | Non
 
 
 def _load_language_model(
-    stages: LoadedStages, family: Family, dtype: torch.dtype | None, settings: EngineSettings
+    stages: LoadedStages, family: Family, dtype: torch.dtype | None, options: EngineOptions
 ) -> None:
-    part = family.load_language_model(stages.device, dtype)
-    stages.language_model = TorchLanguageModel(
-        part,
-        EngineOptions(
-            kv_cache_bytes=settings.kv_cache_bytes,
-            max_batched_tokens=settings.max_batched_tokens,
-            max_sequences=settings.max_sequences,
-            max_model_len=settings.max_model_len,
-        ),
-    )
+    stages.language_model = TorchLanguageModel(family.load_language_model(stages.device, dtype), options)
 
 
 def _dtype(name: str) -> torch.dtype | None:

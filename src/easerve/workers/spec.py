@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from easerve.engine.torch.options import EngineOptions
 from easerve.errors import StartupError
 
 StageName = Literal["encode", "generate"]
@@ -53,16 +54,6 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the torch engine; see `easerve serve --help` for their meaning."""
-
-    dtype: str = "auto"
-    kv_cache_bytes: int | None = None
-    max_batched_tokens: int = 2048
-    max_sequences: int = 64
-    max_model_len: int | None = None
-
-
 class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a worker process needs to know."""
 
@@ -72,4 +63,5 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     model: str  # folder
     endpoint: str  # of the front end
     run_folder: str  # sockets and shared memory
-    engine: EngineSettings
+    dtype: str
+    engine: EngineOptions
