@@ -131,7 +131,7 @@ def _attach(server: Server) -> Probe:
     """Put a probe in the way of the running server's requests."""
     pipeline, name = server.pipeline, "encode-0"
     probe = Probe(pipeline, server.supervisor.clients[name], name)
-    pipeline.encode_pool.remove_worker(name)
+    pipeline.encode_pool.remove_worker(name, returns=False)
     pipeline.encode_pool.add_worker(probe)
     pipeline.generate = probe.generate  # type: ignore[method-assign]
     return probe

@@ -110,9 +110,11 @@ _BY_NAME: dict[str, type[EAServeError]] = {
 }  # fmt: skip
 
 
-def by_name(name: str, message: str) -> EAServeError:
+def by_name(
+    name: str, message: str, *, param: str | None = None, code: str | None = None, retry_after: float | None = None
+) -> EAServeError:
     """The error that another process raised as class `name`; unknown names become the base class."""
-    return _BY_NAME.get(name, EAServeError)(message)
+    return _BY_NAME.get(name, EAServeError)(message, param=param, code=code, retry_after=retry_after)
 
 
 def by_status(status: int, message: str) -> EAServeError:

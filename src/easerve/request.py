@@ -20,6 +20,18 @@ class TensorRef(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     dtype: str  # numpy or torch name without a prefix: "uint8", "bfloat16"
     nbytes: int
+    via: str = "shm"  # the transfer backend that published it
+
+
+class LaidPicture(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A picture fetched, decoded and laid down where workers can read it. Whoever gets it owns the buffer."""
+
+    key: str  # content key, as in MediaItem
+    height: int  # decoded pixels
+    width: int
+    pixels: TensorRef  # (height, width, 3) uint8 RGB
+    fetch_s: float  # seconds, waits included
+    decode_s: float  # likewise; hashing and laying down included
 
 
 class MediaItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +53,19 @@ class EmbeddingRef(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     tokens: int
     grid: tuple[int, ...] = ()  # family-specific; for Qwen (t, h, w) in patches
     tensors: dict[str, TensorRef]  # "values" (tokens, width); "deepstack" (levels, tokens, width)
+    worker: str = ""  # that made it; filled in by the front end
+
+    @property
+    def nbytes(self) -> int:
+        return sum(ref.nbytes for ref in self.tensors.values())
+
+
+class KVRef(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys and values of a prefilled prompt on their way to a decode worker."""
+
+    tokens: int  # covered, from the first on
+    next_position: int  # rope position of the token after them
+    tensor: TensorRef  # (layers, 2, tokens, kv_heads, head_dim)
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

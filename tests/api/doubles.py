@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 from fastapi import FastAPI
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -20,7 +20,7 @@ from easerve.api.options import ApiOptions
 from easerve.api.service import ServedModel, load_served_model
 from easerve.errors import BadRequest, EAServeError
 from easerve.pipeline.timing import ItemTimes, RequestTimes
-from easerve.request import PrefillTimes, Request, TensorRef, TokenLogprobs, TokenOutput
+from easerve.request import LaidPicture, PrefillTimes, Request, TensorRef, TokenLogprobs, TokenOutput
 
 SPECIAL = ["<|end|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]
 TEMPLATE = (
@@ -73,46 +73,41 @@ class Rules:
 class Buffers:
     """Counts buffers laid down and not yet released."""
 
-    fail_at: int | None = None  # the put with this number fails
     live: set[str] = field(default_factory=set)
     puts: int = 0
 
-    def put(self, array: np.ndarray[Any, Any]) -> TensorRef:
-        if self.puts == self.fail_at:
-            raise OSError("no memory")
+    def put(self, shape: tuple[int, ...]) -> TensorRef:
         self.puts += 1
         name = f"b{self.puts}"
         self.live.add(name)
-        return TensorRef(name, array.shape, str(array.dtype), array.nbytes)
+        return TensorRef(name, shape, "uint8", math.prod(shape))
 
     def release(self, ref: TensorRef) -> None:
         self.live.remove(ref.name)  # a second release is an error here: it means two owners
 
 
-@dataclass(frozen=True)
-class Loaded:
-    pixels: np.ndarray[Any, Any]
-    fetch_s: float = 0.002
-    decode_s: float = 0.003
-
-
 @dataclass
 class Media:
-    """Pictures by "HEIGHTxWIDTH" URLs; "broken" is a bad one."""
+    """Pictures by "HEIGHTxWIDTH" URLs, equal for equal heights and widths; "broken" is a bad one."""
 
+    buffers: Buffers
+    salt: bytes
     delay: float = 0.0
     calls: int = 0
 
-    async def load_all(self, sources: Sequence[tuple[str, str]]) -> list[Loaded]:
+    async def load_all(self, sources: Sequence[tuple[str, str]]) -> list[LaidPicture]:
         self.calls += 1
         await asyncio.sleep(self.delay)
-        return [self._load(url, param) for url, param in sources]
+        for url, param in sources:
+            if url == "broken":
+                raise BadRequest("the picture is broken", param=param, code="invalid_image")
+        return [self._lay(url) for url, _ in sources]
 
-    def _load(self, url: str, param: str) -> Loaded:
-        if url == "broken":
-            raise BadRequest("the picture is broken", param=param, code="invalid_image")
+    def _lay(self, url: str) -> LaidPicture:
         height, width = map(int, url.split("x"))
-        return Loaded(np.full((height, width, 3), (height + width) % 251, dtype=np.uint8))
+        key = hashlib.sha256(self.salt + url.encode()).hexdigest()
+        pixels = self.buffers.put((height, width, 3))
+        return LaidPicture(key=key, height=height, width=width, pixels=pixels, fetch_s=0.002, decode_s=0.003)
 
 
 Script = Callable[[Request, int], list[int]]  # (request, index of the answer) -> token ids
@@ -183,6 +178,7 @@ class FakePipeline:
         if times.first_token is None:
             times.first_token = now
             times.prefill = PrefillTimes(0.001, 0.002, 0.003, "generate-0")
+            times.decode_worker = "generate-0"
         times.last_token = now
         times.output_tokens += 1
 
@@ -223,18 +219,15 @@ class Site:
         self.pipeline.script = lambda request, index: ids
 
 
-def key_of(pixels: np.ndarray[Any, Any], salt: bytes) -> str:
-    return hashlib.sha256(salt + pixels.tobytes()).hexdigest()
-
-
 def make_site(folder: Path, *, options: ApiOptions | None = None, rules: Rules | None = None, **pipeline: Any) -> Site:
     """A site on the tokenizer in `folder`; its pipeline says "the red circle"."""
     rules = rules or Rules(folder)
     model = load_served_model(rules, "tiny", aliases=("small",))
     ids = model.codec.encode("the red circle")
-    buffers, media = Buffers(), Media()
+    buffers = Buffers()
+    media = Media(buffers, model.salt)
     fake = FakePipeline(buffers, **{"script": lambda request, index: ids, **pipeline})
-    app = create_app(model=model, pipeline=fake, media=media, buffers=buffers, content_key=key_of, options=options)
+    app = create_app(model=model, pipeline=fake, media=media, buffers=buffers, options=options)
     return Site(app, model, fake, buffers, media)
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from easerve.api.prompts import OFF_LOOP_PIXELS
 from easerve.api.streams import merge, until_disconnect
 from easerve.errors import EAServeError, Overloaded
-from easerve.request import TensorRef
-from tests.api.doubles import Site, make_site, until, user
+from tests.api.doubles import Site, until, user
 
 CHAT = "/v1/chat/completions"
 
@@ -23,16 +19,6 @@ CHAT = "/v1/chat/completions"
 async def status(site: Site, body: dict[str, Any]) -> int:
     async with site.client() as client:
         return (await client.post(CHAT, json=body)).status_code
-
-
-@pytest.mark.parametrize("fail_at", [0, 1, 2])
-@pytest.mark.parametrize("stream", [False, True])
-async def test_no_memory_for_a_later_picture(site: Site, fail_at: int, stream: bool) -> None:
-    site.buffers.fail_at = fail_at
-    assert await status(site, {"messages": user((28, 28), (28, 56), (56, 56)), "stream": stream}) == 500
-    assert site.buffers.puts == fail_at
-    assert not site.buffers.live
-    assert not site.pipeline.requests
 
 
 @pytest.mark.parametrize("error_at", [0, 1, 3])
@@ -66,35 +52,6 @@ async def test_a_pipeline_that_cannot_even_be_called(site: Site, monkeypatch: py
     assert await status(site, {"messages": user((28, 28))}) == 500
     assert site.buffers.puts == 1
     assert not site.buffers.live
-
-
-async def test_a_client_that_leaves_while_a_large_picture_is_laid_down(
-    tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The thread cannot be stopped; its buffer is released when it is done."""
-    site = make_site(tokenizer_folder)
-    loop = asyncio.get_running_loop()
-    begun, go_on, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    plain = site.buffers.put
-
-    def slow_put(array: np.ndarray[Any, Any]) -> TensorRef:
-        loop.call_soon_threadsafe(begun.set)
-        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(5)
-        return plain(array)
-
-    monkeypatch.setattr(site.buffers, "put", slow_put)
-    sent: list[Any] = []
-    messages = user((28 * 25, 28 * 25))
-    assert OFF_LOOP_PIXELS < 3 * (28 * 25) ** 2
-    monkeypatch.setattr("tests.api.doubles.Rules.image_tokens", lambda self, height, width: 4)
-    task = asyncio.create_task(_call(site, messages, gone, sent))
-    await asyncio.wait_for(begun.wait(), 5)
-    gone.set()
-    await asyncio.wait_for(task, 5)
-    go_on.set()
-    await until(lambda: site.buffers.puts == 1)
-    await until(lambda: not site.buffers.live)
-    assert not sent
 
 
 async def _call(site: Site, messages: list[Any], gone: asyncio.Event, sent: list[Any]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from easerve.engine.base import NewSequence, SequenceFailed
+from easerve.engine.base import Event, KVState, NewSequence, Prefilled, SequenceFailed
 from easerve.engine.torch.engine import TorchEncoder, TorchLanguageModel
 from easerve.engine.torch.options import EngineOptions
 from easerve.models.base import Embedding, EncoderPart, Family, LanguagePart
@@ -65,13 +65,18 @@ class Run:
     tokens: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     outputs: dict[str, list[TokenOutput]] = field(default_factory=lambda: defaultdict(list))
     failures: dict[str, SequenceFailed] = field(default_factory=dict)
+    handed: dict[str, KVState] = field(default_factory=dict)
 
-    def take(self, events: Sequence[TokenOutput | SequenceFailed]) -> None:
+    def take(self, events: Sequence[Event]) -> None:
         for event in events:
+            assert event.sequence_id not in self.failures | self.handed, "something after the end"
             if isinstance(event, SequenceFailed):
                 self.failures[event.sequence_id] = event
                 continue
-            assert not self.finished(event.sequence_id), "a token after the last"
+            assert not self.finished(event.sequence_id), "something after the last token"
+            if isinstance(event, Prefilled):
+                self.handed[event.sequence_id] = event.kv
+                continue
             self.tokens[event.sequence_id].append(event.token_id)
             self.outputs[event.sequence_id].append(event)
 
@@ -98,6 +103,29 @@ def drive(
         assert events or not due or engine.has_work()
         run.take(events)
     raise AssertionError(f"not done after {most_steps} steps")
+
+
+def mixed(parts: Parts) -> list[NewSequence]:
+    """Text and pictures, greedy and drawn, of very different lengths."""
+    drawn = SamplingParams(max_tokens=15, temperature=0.8, seed=7)
+    return [
+        parts.sequence("one token", 1),
+        parts.sequence("text", 17),
+        parts.sequence("picture", 6, [(70, 90)]),
+        parts.sequence("two pictures", 9, [(60, 200), (64, 64)], between=0),
+        parts.sequence("drawn", 12, [(64, 64)], drawn),
+        NewSequence("long", WORDS * 5, drawn),
+    ]
+
+
+def prefilled(engine: TorchLanguageModel, sequences: Sequence[NewSequence]) -> tuple[Run, list[NewSequence]]:
+    """Prefill and no more; what came out, and the sequences that go on as a decode worker gets them."""
+    run = drive(engine, [replace(one, stop_after="prefill") for one in sequences])
+    rest = [one for one in sequences if one.id in run.handed]
+    return run, [
+        NewSequence(one.id, one.prompt, one.sampling, produced=one.produced + run.tokens[one.id], kv=run.handed[one.id])
+        for one in rest
+    ]
 
 
 def alone(parts: Parts, sequence: NewSequence, **options: Any) -> list[int]:

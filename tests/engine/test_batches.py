@@ -7,19 +7,7 @@ import pytest
 
 from easerve.engine.base import NewSequence
 from easerve.request import SamplingParams
-from tests.engine.helpers import WORDS, Parts, alone, drive
-
-
-def mixed(parts: Parts) -> list[NewSequence]:
-    drawn = SamplingParams(max_tokens=15, temperature=0.8, seed=7)
-    return [
-        parts.sequence("one token", 1),
-        parts.sequence("text", 17),
-        parts.sequence("picture", 6, [(70, 90)]),
-        parts.sequence("two pictures", 9, [(60, 200), (64, 64)], between=0),
-        parts.sequence("drawn", 12, [(64, 64)], drawn),
-        NewSequence("long", WORDS * 5, drawn),
-    ]
+from tests.engine.helpers import WORDS, Parts, alone, drive, mixed
 
 
 def test_batch_of_mixed_lengths_equals_each_alone(parts: Parts) -> None:

@@ -8,21 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from easerve.engine.base import NewSequence
+from easerve.engine.base import KVState, NewSequence
 from easerve.engine.torch.kv_cache import BlockPool
-from easerve.engine.torch.scheduler import Chunk, Scheduler
+from easerve.engine.torch.scheduler import Plan, Scheduler
 from easerve.engine.torch.sequence import Sequence
 from easerve.request import SamplingParams
 
 BLOCK = 4
 
 
-def make(number: int, prompt: int, output: int) -> Sequence:
-    new = NewSequence(str(number), [0] * prompt, SamplingParams(max_tokens=output))
+def make(number: int, prompt: int, output: int, imported: bool = False) -> Sequence:
+    """An imported one comes with its prompt's keys and values, and its first token."""
+    kv = KVState(torch.zeros(1, 2, prompt, 1, 1), prompt) if imported else None
+    new = NewSequence(str(number), [0] * prompt, SamplingParams(max_tokens=output), produced=[0] * imported, kv=kv)
     return Sequence.of(new, torch.zeros(1, prompt, dtype=torch.long), prompt)
 
 
-def check(chunks: list[Chunk], scheduler: Scheduler, budget: int) -> None:
+def check(plan: Plan, scheduler: Scheduler, budget: int) -> None:
+    chunks = plan.chunks
     assert chunks, "a step without work"
     assert sum(chunk.count for chunk in chunks) <= budget
     assert len({chunk.sequence.id for chunk in chunks}) == len(chunks)
@@ -31,24 +34,30 @@ def check(chunks: list[Chunk], scheduler: Scheduler, budget: int) -> None:
     for chunk in chunks:
         assert chunk.sequence in scheduler.running
         assert len(chunk.sequence.blocks) * BLOCK >= chunk.end
+    for one in plan.displaced:
+        assert one.sequence in scheduler.waiting
+        assert one.sequence.computed >= one.sequence.prompt_length
+        assert len(one.blocks) == -(-one.sequence.computed // BLOCK), "not all that it had"
     ages = [int(one.id) for one in (*scheduler.running, *scheduler.waiting)]
     assert ages == sorted(ages), "someone overtook"
 
 
 @given(
-    lengths=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 15), st.integers(0, 9)), min_size=1, max_size=12),
+    lengths=st.lists(
+        st.tuples(st.integers(1, 30), st.integers(2, 15), st.booleans(), st.integers(0, 9)), min_size=1, max_size=12
+    ),
     spare=st.integers(0, 6),
     budget=st.integers(1, 40),
     places=st.integers(1, 6),
 )
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_everyone_finishes_within_budget_in_order(
-    lengths: list[tuple[int, int, int]], spare: int, budget: int, places: int
+    lengths: list[tuple[int, int, bool, int]], spare: int, budget: int, places: int
 ) -> None:
-    blocks = max(-(-(prompt + output) // BLOCK) for prompt, output, _ in lengths) + spare
+    blocks = max(-(-(prompt + output) // BLOCK) for prompt, output, *_ in lengths) + spare
     scheduler = Scheduler(BlockPool(blocks), BLOCK, budget, places)
-    arrivals = sorted((step, number) for number, (_, _, step) in enumerate(lengths))
-    sequences = [make(age, *lengths[number][:2]) for age, (_, number) in enumerate(arrivals)]
+    arrivals = sorted((step, number) for number, (*_, step) in enumerate(lengths))
+    sequences = [make(age, *lengths[number][:3]) for age, (_, number) in enumerate(arrivals)]
     left, queued, step = list(sequences), 0, 0
     while left:
         while queued < len(arrivals) and arrivals[queued][0] <= step:
@@ -58,9 +67,9 @@ def test_everyone_finishes_within_budget_in_order(
         if not scheduler.running and not scheduler.waiting:
             continue
         assert all(one.decoding for one in scheduler.running[:-1]), "two prefill at once"
-        chunks = scheduler.schedule()
-        check(chunks, scheduler, budget)
-        for chunk in chunks:
+        plan = scheduler.schedule()
+        check(plan, scheduler, budget)
+        for chunk in plan.chunks:
             samples, one = chunk.samples, chunk.sequence
             one.computed = chunk.end
             if samples:
@@ -78,7 +87,7 @@ def test_the_youngest_gives_way_and_the_oldest_never_does() -> None:
     for one in sequences:
         scheduler.add(one)
     for _ in range(4):
-        for chunk in scheduler.schedule():
+        for chunk in scheduler.schedule().chunks:
             chunk.sequence.computed = chunk.end
             chunk.sequence.tokens.append(0)
     assert scheduler.preemptions == 1
@@ -88,6 +97,24 @@ def test_the_youngest_gives_way_and_the_oldest_never_does() -> None:
     assert sequences[1].produced > 0  # what it said stays said
 
 
+def test_displaced_once_and_named_once_with_the_blocks_it_had() -> None:
+    scheduler = Scheduler(BlockPool(4), BLOCK, 64, 8)
+    old, young = make(0, 6, 20), make(1, 6, 20, imported=True)
+    for one in (old, young):
+        scheduler.add(one)
+    had, displaced = young.blocks, []
+    for _ in range(4):
+        plan = scheduler.schedule()
+        displaced += plan.displaced
+        had = young.blocks or had
+        for chunk in plan.chunks:
+            chunk.sequence.computed = chunk.end
+            chunk.sequence.tokens.append(0)
+    [only] = displaced
+    assert (only.sequence, only.blocks) == (young, had)
+    assert young.uncomputed == 1, "nothing is computed twice"
+
+
 def test_a_sequence_waits_until_all_of_it_has_room() -> None:
     """Otherwise its first chunk would take blocks only to be displaced by those who decode."""
     scheduler = Scheduler(BlockPool(5), BLOCK, 8, 8)
@@ -95,11 +122,11 @@ def test_a_sequence_waits_until_all_of_it_has_room() -> None:
     scheduler.add(old)
     scheduler.add(new)
     for _ in range(4):
-        assert [chunk.sequence for chunk in scheduler.schedule()] == [old]
+        assert [chunk.sequence for chunk in scheduler.schedule().chunks] == [old]
         old.computed = len(old.tokens)
         old.tokens.append(0)
     scheduler.remove(old)
-    assert [chunk.sequence for chunk in scheduler.schedule()] == [new]
+    assert [chunk.sequence for chunk in scheduler.schedule().chunks] == [new]
 
 
 class PoolAgainstModel(RuleBasedStateMachine):

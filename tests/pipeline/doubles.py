@@ -5,23 +5,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from easerve.errors import EAServeError
-from easerve.pipeline.encode import EncodePool
-from easerve.pipeline.generate import GeneratePool
+from msgspec.structs import replace
+
+from easerve.errors import EAServeError, TransferError, WorkerLost
+from easerve.pipeline.cache import EmbeddingCache
+from easerve.pipeline.encode import EncodePolicy, EncodePool
+from easerve.pipeline.observer import Observer
 from easerve.pipeline.pipeline import Deadlines, Pipeline
-from easerve.pipeline.stages import EncodedBatch, SequenceJob, Sink
+from easerve.pipeline.pool import Pool
+from easerve.pipeline.sequence import Pools
+from easerve.pipeline.stages import EncodedBatch, Prefilled, SequenceEvent, SequenceFailed, SequenceJob, Sink
 from easerve.pipeline.timing import RequestTimes
 from easerve.policy.admission import Admission
-from easerve.policy.batching import Batcher, Greedy
+from easerve.policy.arrivals import ArrivalRate
+from easerve.policy.batching import Batcher, BatchOptions, make_rule
+from easerve.policy.cache import ByteLRU
+from easerve.policy.offload import make_offload
 from easerve.policy.placement import LeastPending
-from easerve.request import EmbeddingRef, MediaItem, PrefillTimes, Request, SamplingParams, TensorRef, TokenOutput
+from easerve.policy.service import ServiceTime
+from easerve.policy.slack import Slack
+from easerve.request import (
+    EmbeddingRef,
+    KVRef,
+    MediaItem,
+    PrefillTimes,
+    Request,
+    SamplingParams,
+    TensorRef,
+    TokenOutput,
+)
 
 
 class Memory:
-    """Buffers by name; what is left at the end leaked."""
+    """Buffers by name; what is left at the end leaked. `survives_owner` as of shared memory, or not as of others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, survives_owner: bool = True) -> None:
         self.held: set[str] = set()
+        self.survives_owner = survives_owner
         self._count = 0
 
     def put(self, name: str) -> TensorRef:
@@ -58,57 +78,134 @@ class FakeEncoder:
 
 
 class FakeGenerator:
-    """Answers with one token per media item, its number in the key, then ends; checks what it is given."""
+    """Answers with one token per media item, its number in the key, then ends; checks what it is given.
 
-    def __init__(self, name: str, memory: Memory, delay: float = 0.0) -> None:
+    It prefills, decodes, or does both; `die` loses everything that runs on it.
+    """
+
+    def __init__(self, name: str, memory: Memory, delay: float = 0.0, *, decodes: bool = True) -> None:
         self.name = name
+        self.decodes = decodes
         self.cancelled: list[str] = []
-        self.running: dict[str, asyncio.Task[None]] = {}
+        self.started: list[SequenceJob] = []
+        self.running: dict[str, tuple[asyncio.Task[None], Sink]] = {}
         self._memory = memory
         self._delay = delay
 
     def start(self, job: SequenceJob, sink: Sink) -> None:
-        for item, embedding in job.media:
-            assert item.key == embedding.key
-            assert embedding.tensors["values"].name in self._memory.held, "released before use"
-        task = asyncio.get_running_loop().create_task(self._run(job, sink))
-        self.running[job.sequence_id] = task
-        task.add_done_callback(lambda _: self.running.pop(job.sequence_id, None))
+        self.started.append(job)
+        assert job.hand_over != self.decodes
+        self.running[job.sequence_id] = asyncio.get_running_loop().create_task(self._run(job, sink)), sink
 
     def cancel(self, sequence_id: str) -> None:
         self.cancelled.append(sequence_id)
         if sequence_id in self.running:
-            self.running[sequence_id].cancel()
+            self.running.pop(sequence_id)[0].cancel()
+
+    def die(self) -> None:
+        running, self.running = self.running, {}
+        for sequence_id, (task, sink) in running.items():
+            task.cancel()
+            sink(SequenceFailed(sequence_id, WorkerLost(f"worker {self.name} died")))
 
     async def _run(self, job: SequenceJob, sink: Sink) -> None:
-        tokens = [int(item.key.rsplit("#", 1)[-1]) for item, _ in job.media] or [0]
+        if (missing := self._missing(job)) is not None:
+            self._end(sink, SequenceFailed(job.sequence_id, TransferError(f"buffer {missing} is gone")))
+            return
+        tokens = _tokens(job)[len(job.produced) :]
         for index, token in enumerate(tokens):
             await asyncio.sleep(self._delay)
-            times = PrefillTimes(0.0, 0.0, self._delay) if index == 0 else None
-            reason = "stop" if index == len(tokens) - 1 else None
-            sink(TokenOutput(sequence_id=job.sequence_id, token_id=token, finish_reason=reason, times=times))
+            times = PrefillTimes(0.0, 0.0, self._delay, self.name) if index == 0 else None
+            output = TokenOutput(sequence_id=job.sequence_id, token_id=token, times=times)
+            if index == len(tokens) - 1:
+                self._end(sink, replace(output, finish_reason="stop"))
+                return
+            sink(output)
+            if job.hand_over:
+                kv = KVRef(tokens=len(job.prompt), next_position=0, tensor=self._memory.put(_kv_name(job)))
+                self._end(sink, Prefilled(job.sequence_id, kv))
+                return
+
+    def _end(self, sink: Sink, event: SequenceEvent) -> None:
+        del self.running[event.sequence_id]
+        sink(event)
+
+    def _missing(self, job: SequenceJob) -> str | None:
+        """The name of a buffer that is not there; mix-ups are caught here too."""
+        for item, embedding in job.media:
+            assert item.key == embedding.key
+            if embedding.tensors["values"].name not in self._memory.held:
+                return embedding.tensors["values"].name
+        if job.kv is not None:
+            assert job.kv.tensor.name.startswith(_kv_name(job)), "the KV of another sequence"
+            if job.kv.tensor.name not in self._memory.held:
+                return job.kv.tensor.name
+        return None
+
+
+def _kv_name(job: SequenceJob) -> str:
+    return f"kv:{','.join(map(str, job.prompt))}:"
+
+
+def _tokens(job: SequenceJob) -> list[int]:
+    """What a job answers is written in its prompt, so that a decode worker knows without media."""
+    return list(job.prompt[1:]) or [0]
 
 
 class World:
-    """A pipeline over doubles."""
+    """A pipeline over doubles. With `apart`, prefill and decode are; with `local`, the encoders can prefill too."""
 
-    def __init__(self, *, encoders: int = 1, delay: float = 0.0, bound: int = 4, limit: int = 1000) -> None:
-        self.memory = Memory()
+    def __init__(
+        self,
+        *,
+        encoders: int = 1,
+        generators: int = 1,
+        apart: bool = False,
+        local: bool = False,
+        delay: float = 0.0,
+        bound: int = 4,
+        limit: int = 1000,
+        cache_bytes: int = 0,
+        survives_owner: bool = True,
+        remote_ratio: float = 0.5,
+    ) -> None:
+        self.memory = Memory(survives_owner=survives_owner)
         self.encoders = [FakeEncoder(f"encode-{i}", self.memory, delay) for i in range(encoders)]
-        self.generator = FakeGenerator("generate-0", self.memory, delay)
-        self.deadlines = Deadlines(encode=5.0, first_token=5.0, next_token=5.0)
-        encode = EncodePool(Batcher(Greedy(), bound), self.memory)
-        generate = GeneratePool(LeastPending())
+        self.generators = [
+            FakeGenerator(f"generate-{i}", self.memory, delay, decodes=not apart) for i in range(generators)
+        ]
+        self.decoders = [FakeGenerator(f"decode-{i}", self.memory, delay) for i in range(generators * apart)]
+        self.locals = [FakeGenerator(f"encode-{i}", self.memory, delay, decodes=False) for i in range(encoders * local)]
+        observer, arrivals, service = Observer(), ArrivalRate(), ServiceTime()
+        rule = make_rule("greedy", BatchOptions(max_items=bound), arrivals, service)
+        encode = EncodePool(
+            EncodePolicy(Batcher(rule, bound), arrivals, service, LeastPending()), self.memory, observer
+        )
+        pools = Pools(*(Pool(name, LeastPending()) for name in ("prefill", "local prefill", "decode")))
         self.pipeline = Pipeline(
-            encode=encode,
-            generate=generate,
+            encode_pool=encode,
+            pools=pools,
+            cache=EmbeddingCache(encode, ByteLRU(cache_bytes), self.memory),
             admission=Admission(limit),
+            offload=make_offload("deficit", remote_ratio),
+            slack=Slack(None),
             buffers=self.memory,
-            deadlines=self.deadlines,
+            deadlines=Deadlines(encode=5.0, first_token=5.0, next_token=5.0),
+            observer=observer,
         )
         for encoder in self.encoders:
             encode.add_worker(encoder)
-        generate.add_worker(self.generator)
+        for pool, workers in (
+            (pools.prefill, self.generators),
+            (pools.local, self.locals),
+            (pools.decode, self.decoders),
+        ):
+            for worker in workers:
+                pool.add_worker(worker)
+
+    @property
+    def everyone(self) -> list[FakeGenerator]:
+        return [*self.generators, *self.locals, *self.decoders]
 
     def request(self, name: str, keys: Sequence[str], n: int = 1) -> Request:
         media = tuple(
@@ -117,16 +214,22 @@ class World:
             )
             for i, key in enumerate(keys)
         )
-        return Request(id=name, prompt=(1,) * (4 * len(keys) + 1), media=media, sampling=SamplingParams(), n=n)
+        prompt = (1, *(int(key.rsplit("#", 1)[-1]) for key in keys))
+        return Request(id=name, prompt=prompt, media=media, sampling=SamplingParams(), n=n)
 
     async def run(self, request: Request) -> list[int]:
         times = RequestTimes(asyncio.get_running_loop().time())
         return [output.token_id async for output in self.pipeline.generate(request, times)]
 
     def assert_clean(self) -> None:
-        """Nothing is held, queued, running or counted any more."""
+        """Nothing is held but by the cache, and nothing queued, running, pinned or counted any more."""
+        pipeline = self.pipeline
+        assert pipeline.cache.store.pinned == 0
+        pipeline.cache.clear()
         assert self.memory.held == set()
-        assert self.pipeline.encode_pool.queue_length == 0
-        assert self.pipeline.admission.in_flight == 0
-        assert all(task.done() or task.cancelling() for task in self.generator.running.values())
-        assert set(self.pipeline.generate_pool.pending_tokens().values()) <= {0}
+        assert pipeline.encode_pool.queue_length == 0
+        assert pipeline.admission.in_flight == 0
+        for worker in self.everyone:
+            assert not worker.running
+        for pool in (pipeline.pools.prefill, pipeline.pools.local, pipeline.pools.decode):
+            assert {load.pending_tokens for load in pool.loads().values()} <= {0}

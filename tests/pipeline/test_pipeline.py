@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +56,18 @@ async def test_a_lost_encoder_is_replaced_by_another() -> None:
     world.assert_clean()
 
 
+async def test_encoders_of_different_speed_all_rest_and_all_work() -> None:
+    world = World(encoders=3, bound=1)
+    for index, encoder in enumerate(world.encoders):
+        encoder._delay = 0.001 * (1 + index)
+    for index in range(30):  # one at a time: all are idle whenever one is chosen
+        assert await world.run(world.request(str(index), [f"key#{index}"])) == [index]
+    requests = [world.request(str(i), [f"key#{i}"]) for i in range(60)]
+    await asyncio.gather(*(world.run(request) for request in requests))
+    assert all(encoder.batches for encoder in world.encoders)
+    world.assert_clean()
+
+
 async def test_an_item_that_kills_every_encoder_is_given_up() -> None:
     world = World(encoders=2, delay=0.001)
     for encoder in world.encoders:
@@ -68,7 +81,7 @@ async def test_without_encoders_media_are_unavailable_also_when_queued_before() 
     world = World(delay=0.05, bound=1)
     running = [asyncio.create_task(world.run(world.request(str(i), [f"key#{i}"]))) for i in range(3)]
     await asyncio.sleep(0.01)
-    world.pipeline.encode_pool.remove_worker("encode-0")
+    world.pipeline.encode_pool.remove_worker("encode-0", returns=False)
     results = await asyncio.gather(*running, return_exceptions=True)
     assert results[0] == [0]  # was running on the worker, which still answered
     assert [type(result) for result in results[1:]] == [Unavailable, Unavailable]
@@ -95,7 +108,7 @@ async def test_an_embedding_of_another_length_or_item_is_refused() -> None:
 
 async def test_a_stage_that_never_answers_ends_in_a_typed_error() -> None:
     world = World(delay=60)
-    world.pipeline._deadlines = Deadlines(encode=0.05, first_token=0.05, next_token=0.05)
+    world.pipeline = replace(world.pipeline, deadlines=Deadlines(encode=0.05, first_token=0.05, next_token=0.05))
     with pytest.raises(DeadlineExceeded, match="encode"):
         await world.run(world.request("a", ["key#1"]))
     with pytest.raises(DeadlineExceeded, match="prefill"):
@@ -118,7 +131,7 @@ async def test_closing_the_generator_cancels_the_sequence() -> None:
     generator = world.pipeline.generate(world.request("a", ["key#1", "key#2", "key#3"]), RequestTimes(0.0))
     assert (await anext(generator)).token_id == 1
     await generator.aclose()
-    assert world.generator.cancelled == ["a/0"]
+    assert world.generators[0].cancelled == ["a/0"]
     await asyncio.sleep(0)
     world.assert_clean()
 
@@ -129,11 +142,24 @@ async def test_closing_the_generator_cancels_the_sequence() -> None:
         st.tuples(st.lists(st.sampled_from(["key#1", "key#2", "bad#3"]), max_size=3), st.floats(0, 0.02)),
         min_size=1,
         max_size=12,
-    )
+    ),
+    st.sampled_from([0, 2, 100]),
+    st.booleans(),
+    st.booleans(),
 )
-def test_cancelled_at_any_moment_nothing_stays_behind(plan: list[tuple[list[str], float]]) -> None:
+def test_cancelled_at_any_moment_nothing_stays_behind(
+    plan: list[tuple[list[str], float]], cache_bytes: int, apart: bool, survives_owner: bool
+) -> None:
     async def scenario() -> None:
-        world = World(encoders=2, delay=0.004, bound=2)
+        world = World(
+            encoders=2,
+            delay=0.004,
+            bound=2,
+            cache_bytes=cache_bytes,
+            apart=apart,
+            local=apart,
+            survives_owner=survives_owner,
+        )
         tasks = [asyncio.create_task(world.run(world.request(str(i), keys))) for i, (keys, _) in enumerate(plan)]
         loop = asyncio.get_running_loop()
         for task, (_, when) in zip(tasks, plan, strict=True):

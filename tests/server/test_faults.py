@@ -1,12 +1,10 @@
-"""What goes wrong around a server: broken input of every kind, clients that leave, workers that die."""
+"""What goes wrong around a server: broken input of every kind, and clients that leave."""
 
 from __future__ import annotations
 
 import asyncio
 import io
 import json
-import os
-import signal
 import struct
 import zlib
 
@@ -16,9 +14,10 @@ import pytest
 from PIL import Image
 
 from easerve.builtin import scenes
-from easerve.server import Server, running
+from easerve.server import Server
 
-from .conftest import deployment, messages, shared_memory, uri
+from .conftest import messages, uri
+from .traffic import assert_nothing_is_held
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -168,34 +167,4 @@ async def test_buffers_are_gone_when_requests_are(http: httpx.AsyncClient, coloc
     await asyncio.gather(
         *(post(http, messages=messages("describe the picture .", [SERVED["grey"]] * 3)) for _ in range(8))
     )
-    files = [file.name for folder in shared_memory() for file in folder.iterdir() if not file.name.endswith(".sock")]
-    assert files == []
-
-
-@pytest.mark.parametrize(("victim", "question"), [("encode-0", [SERVED["grey"]]), ("generate-0", [])])
-async def test_a_killed_worker_ends_its_requests_with_503_and_stop_leaves_nothing(
-    victim: str, question: list[str]
-) -> None:
-    before = shared_memory()
-    async with (
-        running(deployment(), lambda *_: None) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=60) as http,
-    ):
-        pids = server.supervisor.pids
-        running_request = asyncio.create_task(post(http, max_tokens=3000, ignore_eos=True))
-        await asyncio.sleep(0.3)
-        os.kill(pids[victim], signal.SIGKILL)
-        if victim == "generate-0":
-            assert_error(await running_request, 503, "generate-0")
-            assert (await http.get("/health")).status_code == 503
-        else:
-            assert (await running_request).status_code == 200, "text does not need encode"
-            assert (await http.get("/health")).status_code == 200
-        refused = await post(http, messages=messages("?", question))
-        assert_error(refused, 503)
-        assert refused.headers["retry-after"]
-        assert (await http.get("/live")).status_code == 200
-    assert shared_memory() == before
-    for pid in pids.values():
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+    await assert_nothing_is_held(colocated)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from easerve import __version__
 from easerve.api import errors
 from easerve.api.answer import AnswerResponse
-from easerve.api.backend import Backend, BufferStore, ContentKey, PictureLoader, PipelineLike
+from easerve.api.backend import Backend, PictureLoader, PipelineLike, PixelMemory
 from easerve.api.exchange import ExchangeMiddleware
 from easerve.api.formats import ChatFormat, CompletionFormat
 from easerve.api.generation import ChatGeneration, CompletionGeneration
@@ -21,7 +21,6 @@ from easerve.api.options import ApiOptions
 from easerve.api.schema import ChatRequest, CompletionRequest
 from easerve.api.service import ServedModel
 from easerve.api.validation import read_fields
-from easerve.media import content_key
 from easerve.observe.metrics import RequestMetrics
 
 REFS = "#/components/schemas/{model}"
@@ -32,8 +31,7 @@ def create_app(
     model: ServedModel,
     pipeline: PipelineLike,
     media: PictureLoader,
-    buffers: BufferStore,
-    content_key: ContentKey = content_key,
+    buffers: PixelMemory,
     metrics: RequestMetrics | None = None,
     options: ApiOptions | None = None,
 ) -> FastAPI:
@@ -43,15 +41,7 @@ def create_app(
     """
     options = options or ApiOptions()
     metrics = metrics or RequestMetrics(CollectorRegistry())
-    backend = Backend(
-        model=model,
-        pipeline=pipeline,
-        media=media,
-        buffers=buffers,
-        content_key=content_key,
-        metrics=metrics,
-        options=options,
-    )
+    backend = Backend(model=model, pipeline=pipeline, media=media, buffers=buffers, metrics=metrics, options=options)
     app = FastAPI(title="EAServe", version=__version__, description="Multimodal models behind the OpenAI API.")
     app.add_middleware(ExchangeMiddleware, metrics=metrics, api_keys=options.api_keys)
     errors.install(app)

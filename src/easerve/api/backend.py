@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Protocol
 
 from easerve.api.options import ApiOptions
 from easerve.api.service import ServedModel
 from easerve.observe.metrics import RequestMetrics
 from easerve.pipeline.timing import RequestTimes
-from easerve.request import Request, TensorRef, TokenOutput
-
-Pixels = NDArray[np.uint8]  # (height, width, 3) RGB
+from easerve.request import LaidPicture, Request, TensorRef, TokenOutput
 
 
 class PipelineLike(Protocol):
@@ -37,39 +32,21 @@ class PipelineLike(Protocol):
         ...
 
 
-class BufferStore(Protocol):
-    """Memory that workers can read. `put` may be called from any thread."""
+class PixelMemory(Protocol):
+    """Where pictures lie until they are encoded."""
 
-    def put(self, array: np.ndarray[Any, Any]) -> TensorRef: ...
-
-    def release(self, ref: TensorRef) -> None: ...
-
-
-class Picture(Protocol):
-    """A picture fetched and decoded, and the seconds that took."""
-
-    @property
-    def pixels(self) -> Pixels: ...
-
-    @property
-    def fetch_s(self) -> float: ...
-
-    @property
-    def decode_s(self) -> float: ...
+    def release(self, ref: TensorRef, /) -> None: ...
 
 
 class PictureLoader(Protocol):
-    """Fetches and decodes pictures off the event loop."""
+    """Fetches, decodes and lays down pictures, here or elsewhere, off the event loop."""
 
-    async def load_all(self, sources: Sequence[tuple[str, str]], /) -> Sequence[Picture]:
-        """The pictures of (url, request field) pairs, in order. Raises BadRequest or TooLarge naming the field."""
+    async def load_all(self, sources: Sequence[tuple[str, str]], /) -> Sequence[LaidPicture]:
+        """The pictures of (url, request field) pairs, in order; the caller owns their buffers.
+
+        All or nothing, also when cancelled. Raises BadRequest or TooLarge naming the field, or Unavailable.
+        """
         ...
-
-
-class ContentKey(Protocol):
-    """Names decoded pixels: equal for equal pixels and salt."""
-
-    def __call__(self, pixels: Pixels, salt: bytes, /) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -78,8 +55,7 @@ class Backend:
 
     model: ServedModel
     pipeline: PipelineLike
-    buffers: BufferStore
+    buffers: PixelMemory
     media: PictureLoader
-    content_key: ContentKey
     metrics: RequestMetrics
     options: ApiOptions

@@ -90,7 +90,7 @@ class Generation(ABC):
         self.id = f"{self.prefix}-{uuid.uuid4().hex}"  # ours, not the client's: two requests may carry one x-request-id
         self.runs: list[Run] = []
         self.times = RequestTimes(exchange.received)
-        self.buffers = PixelBuffers(backend)
+        self.buffers = PixelBuffers(backend.buffers)
 
     @abstractmethod
     async def prompts(self) -> list[Prompt]:

@@ -1,4 +1,4 @@
-"""From validated fields to prompts: chat template, pictures loaded and laid down, placeholders widened.
+"""From validated fields to prompts: chat template, pictures loaded, placeholders widened.
 
 Owns the pixel buffers until the pipeline takes them; whatever fails before that gives them back.
 """
@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from easerve.api.backend import Backend, Picture, Pixels
+from easerve.api.backend import Backend, PixelMemory
 from easerve.api.sampling import Length, check_prompt
 from easerve.api.schema import ChatRequest, CompletionRequest, Message
 from easerve.errors import BadRequest
 from easerve.pipeline.timing import RequestTimes
-from easerve.request import MediaItem, TensorRef
+from easerve.request import LaidPicture, MediaItem, TensorRef
 
-OFF_LOOP_PIXELS = 1 << 20  # bytes; hashing and copying more (about 1 ms) happens on a thread
 OFF_LOOP_TEXT = 50_000  # characters; tokenizing more (some 10 ms) happens on a thread
 
 
@@ -36,33 +35,15 @@ class Prompt:
 
 
 class PixelBuffers:
-    """The pixel buffers of one HTTP request, from laying them down to handing them over."""
+    """The pixel buffers of one HTTP request, from their loading to handing them over."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, memory: PixelMemory) -> None:
+        self._memory = memory
         self._refs: list[TensorRef] = []
 
-    async def put(self, pixels: Pixels) -> tuple[str, TensorRef]:
-        """(content key, buffer) of a picture."""
-        if pixels.nbytes <= OFF_LOOP_PIXELS:
-            key, ref = self._put(pixels)
-        else:
-            work = asyncio.ensure_future(asyncio.to_thread(self._put, pixels))
-            try:
-                key, ref = await asyncio.shield(work)
-            except asyncio.CancelledError:  # the thread goes on, and its buffer would have no owner
-                work.add_done_callback(self._release_late)
-                raise
-        self._refs.append(ref)
-        return key, ref
-
-    def _put(self, pixels: Pixels) -> tuple[str, TensorRef]:
-        key = self._backend.content_key(pixels, self._backend.model.salt)
-        return key, self._backend.buffers.put(pixels)
-
-    def _release_late(self, work: asyncio.Future[tuple[str, TensorRef]]) -> None:
-        if not work.cancelled() and work.exception() is None:
-            self._backend.buffers.release(work.result()[1])
+    def hold(self, pictures: Sequence[LaidPicture]) -> None:
+        """Take over their buffers."""
+        self._refs += [picture.pixels for picture in pictures]
 
     def hand_over(self) -> None:
         """The pipeline owns them now."""
@@ -71,11 +52,11 @@ class PixelBuffers:
     def release(self) -> None:
         """Give back what has not been handed over."""
         while self._refs:
-            self._backend.buffers.release(self._refs.pop())
+            self._memory.release(self._refs.pop())
 
 
 async def chat_prompt(fields: ChatRequest, backend: Backend, times: RequestTimes, buffers: PixelBuffers) -> Prompt:
-    """The prompt of a conversation. Raises BadRequest and TooLarge; `buffers` holds what was laid down till then."""
+    """The prompt of a conversation. Raises BadRequest and TooLarge; `buffers` holds what was loaded till then."""
     sources = picture_sources(fields.messages)
     limit = backend.options.limit_images
     if len(sources) > limit:
@@ -96,13 +77,13 @@ async def chat_prompt(fields: ChatRequest, backend: Backend, times: RequestTimes
         )
     check_prompt(Length(len(ids), len(places)), backend.model, "messages")
     pictures = await _load(sources, backend, times)
+    buffers.hold(pictures)
     counts = [_tokens_of(picture, source[1], backend) for picture, source in zip(pictures, sources, strict=True)]
     check_prompt(Length(len(ids) - len(places) + sum(counts), sum(counts)), backend.model, "messages")
     before = accumulate((count - 1 for count in counts), initial=0)
     offsets = [place + shift for place, shift in zip(places, before, strict=False)]
     media = [
-        await _media_item(picture, count, offset, buffers)
-        for picture, count, offset in zip(pictures, counts, offsets, strict=True)
+        _media_item(picture, count, offset) for picture, count, offset in zip(pictures, counts, offsets, strict=True)
     ]
     return Prompt(_widened(ids, placeholder, counts), tuple(media))
 
@@ -188,7 +169,7 @@ async def _tokenize(fields: ChatRequest, backend: Backend) -> list[int]:
     return backend.model.codec.encode_chat(messages, **options)
 
 
-async def _load(sources: Sequence[tuple[str, str]], backend: Backend, times: RequestTimes) -> Sequence[Picture]:
+async def _load(sources: Sequence[tuple[str, str]], backend: Backend, times: RequestTimes) -> Sequence[LaidPicture]:
     if not sources:
         return []
     pictures = await backend.media.load_all(sources)
@@ -206,16 +187,21 @@ def _widened(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> tup
     return tuple(wide)
 
 
-async def _media_item(picture: Picture, tokens: int, offset: int, buffers: PixelBuffers) -> MediaItem:
-    key, ref = await buffers.put(picture.pixels)
-    height, width = picture.pixels.shape[:2]
-    return MediaItem(key=key, modality="image", height=height, width=width, tokens=tokens, offset=offset, pixels=ref)
+def _media_item(picture: LaidPicture, tokens: int, offset: int) -> MediaItem:
+    return MediaItem(
+        key=picture.key,
+        modality="image",
+        height=picture.height,
+        width=picture.width,
+        tokens=tokens,
+        offset=offset,
+        pixels=picture.pixels,
+    )
 
 
-def _tokens_of(picture: Picture, param: str, backend: Backend) -> int:
-    height, width = picture.pixels.shape[:2]
+def _tokens_of(picture: LaidPicture, param: str, backend: Backend) -> int:
     try:
-        return backend.model.rules.image_tokens(height, width)
+        return backend.model.rules.image_tokens(picture.height, picture.width)
     except BadRequest as error:
         error.param = error.param or param
         raise

@@ -122,6 +122,33 @@ def chat(
     _run(chat_once(deployment, question, image or [], max_tokens, timing, console))
 
 
+config_app = typer.Typer(help="Look at deployment files.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+
+@config_app.command()
+def check(file: Annotated[Path, typer.Argument(help="Deployment file (YAML).", exists=True, dir_okay=False)]) -> None:
+    """Say what is wrong with a deployment file, or what it comes to here. Exits 0 only if it can be served."""
+    from easerve.cli.configuring import check_file
+
+    raise typer.Exit(0 if check_file(file, console) else 1)
+
+
+@config_app.command()
+@takes_deployment
+def write(
+    deployment: Deployment,
+    file: Annotated[Path, typer.Argument(help="File to write.", dir_okay=False)],
+) -> None:
+    """Write a deployment file from options, with the workers of its topology spelled out.
+
+    easerve config write deployment.yaml --topology easerve --encoders 2
+    """
+    from easerve.cli.configuring import write_file
+
+    write_file(deployment, file, console)
+
+
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
     """Ctrl-C before the server is up ends quietly.
 

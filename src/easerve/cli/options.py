@@ -5,39 +5,57 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from easerve.config import Deployment
-from easerve.errors import StartupError
+from easerve.config import Deployment, read_deployment
+from easerve.config.files import parse_deployment
+
+OPTIONS = {name: field for name, field in Deployment.model_fields.items() if field.json_schema_extra}
+CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+CONFIG = inspect.Parameter(
+    "config",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Option(help="Deployment file (YAML); other options given here override it.", exists=True, dir_okay=False),
+    ],
+)
 
 
 def takes_deployment(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is a Deployment becomes one with an option for each of its fields."""
+    """A command whose first parameter is a Deployment becomes one with an option for each of its fields, and --config
+    for a file with them."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
-        fields = {name: given.pop(name) for name in Deployment.model_fields}
-        command(_deployment(fields), **given)
+        context: typer.Context = given.pop("context")
+        fields = {name: given.pop(name) for name in OPTIONS}
+        said = {name: value for name, value in fields.items() if _was_said(context, name)}
+        file = given.pop("config")
+        deployment = parse_deployment(said, _as_option) if file is None else read_deployment(file, **said)
+        command(deployment, **given)
 
-    options = [_parameter(name, field) for name, field in Deployment.model_fields.items()]
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + options
+    options = [_parameter(name, field) for name, field in OPTIONS.items()]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    parameters += [CONTEXT, CONFIG, *options]
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapped
 
 
-def _deployment(fields: dict[str, Any]) -> Deployment:
-    try:
-        return Deployment(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = "--" + str(first["loc"][0]).replace("_", "-")
-        raise StartupError(f"{option}: {first['msg']}, not {first['input']!r}") from error
+def _as_option(field: str) -> str:
+    return "--" + field.replace("_", "-")
+
+
+def _was_said(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:

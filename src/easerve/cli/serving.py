@@ -7,9 +7,9 @@ import signal
 from contextlib import AsyncExitStack
 
 from rich.console import Console
-from rich.table import Table
 
-from easerve.config import Deployment, describe
+from easerve.cli.configuring import effective
+from easerve.config import Deployment
 from easerve.observe.startup import StartupProgress
 from easerve.server import Server, running
 
@@ -34,19 +34,12 @@ async def serve_until_signalled(deployment: Deployment, host: str, port: int, co
 
 
 async def _serve(deployment: Deployment, host: str, port: int, console: Console) -> None:
-    console.print(_effective(deployment))
+    console.print(effective(deployment))
     async with AsyncExitStack() as exits:
         with StartupProgress(console) as progress:
             server = await exits.enter_async_context(running(deployment, progress.report, host=host, port=port))
         console.print(_greeting(server))
         await server.ended()
-
-
-def _effective(deployment: Deployment) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for name, value in describe(deployment).items():
-        table.add_row(f"[bold]{name}", value)
-    return table
 
 
 def _greeting(server: Server) -> str:

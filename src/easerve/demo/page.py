@@ -9,7 +9,7 @@ from jinja2 import Environment
 from easerve.demo.report import STAGES, Report
 
 COLOURS = {
-    "queue": "#9e9e9e",
+    "hand_over": "#6d4c41",
     "decode_media": "#8d6e63",
     "encode_queue": "#b0bec5",
     "encode": "#1e88e5",

@@ -9,7 +9,7 @@ from typing import Any
 
 from easerve.client import Answer
 
-STAGES = ("queue", "decode_media", "encode_queue", "encode", "transfer", "prefill_queue", "prefill")
+STAGES = ("decode_media", "encode_queue", "encode", "transfer", "prefill_queue", "prefill", "hand_over")
 NEEDED = 0.95  # share of right answers
 
 

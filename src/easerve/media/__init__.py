@@ -1,7 +1,8 @@
-"""Media: fetched under guard, decoded off the event loop, named by content."""
+"""Media: fetched under guard, decoded off the event loop, named by content, laid down for workers."""
 
 from easerve.media.fingerprint import content_key
-from easerve.media.loader import LoadedPicture, MediaLoader
+from easerve.media.loader import MediaLoader
 from easerve.media.options import MediaOptions
+from easerve.media.store import PictureStore
 
-__all__ = ["LoadedPicture", "MediaLoader", "MediaOptions", "content_key"]
+__all__ = ["MediaLoader", "MediaOptions", "PictureStore", "content_key"]

@@ -1,13 +1,13 @@
-"""Fetches and decodes the pictures of a request, in parallel and off the event loop."""
+"""Fetches and decodes pictures, off the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from easerve.errors import BadRequest, EAServeError, Unavailable
 from easerve.media.addresses import AddressGuard
@@ -17,16 +17,15 @@ from easerve.media.fetch import Fetcher
 from easerve.media.inline import inline
 from easerve.media.local import local
 from easerve.media.options import MediaOptions
-from easerve.pipeline.together import all_or_nothing
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class LoadedPicture:
-    """Decoded pixels (height, width, 3) uint8, and the seconds fetching and decoding took, waits included."""
+class Loaded(Generic[T]):
+    """What was made of a picture, and the seconds fetching and making it took, waits included."""
 
-    pixels: Pixels
+    made: T
     fetch_s: float
     decode_s: float
 
@@ -43,10 +42,18 @@ class MediaLoader:
         self._stops: set[threading.Event] = set()  # one per load under way
         self._closed = False
 
-    async def load(self, url: str, *, param: str) -> LoadedPicture:
-        """One picture. Errors (all the project's) name `param`, the request's field it came in.
+    async def load(self, url: str, *, param: str) -> Loaded[Pixels]:
+        """The pixels of one picture, (height, width, 3) uint8; else like `load_as`."""
+        return await self.load_as(lambda pixels: pixels, url, param=param)
 
-        A cancelled load ends at once; its decoding thread ends with the next read or band.
+    async def load_as(
+        self, make: Callable[[Pixels], T], url: str, *, param: str, drop: Callable[[T], None] | None = None
+    ) -> Loaded[T]:
+        """What `make` makes of a picture in the thread that decoded it. The project's errors name `param`, the
+        request's field it came in.
+
+        A cancelled load ends at once; its decoding thread ends with the next read or band. What it has made by then
+        goes to `drop`, in any thread.
         """
         loop = asyncio.get_running_loop()
         stop = threading.Event()
@@ -55,17 +62,13 @@ class MediaLoader:
         try:
             content = await self._content(url)
             fetched = loop.time()
-            pixels = await self._in_thread(lambda: decode(content, self._options, stop))
-            return LoadedPicture(pixels, fetched - started, loop.time() - fetched)
+            made = await self._in_thread(lambda: make(decode(content, self._options, stop)), drop)
+            return Loaded(made, fetched - started, loop.time() - fetched)
         except EAServeError as error:
             raise self._named(error, param) from error
         finally:
             stop.set()
             self._stops.discard(stop)
-
-    async def load_all(self, sources: Sequence[tuple[str, str]]) -> list[LoadedPicture]:
-        """Pictures of (url, param) pairs, in order; the first error ends the others."""
-        return await all_or_nothing([self.load(url, param=param) for url, param in sources])
 
     async def aclose(self) -> None:
         """End everything and wait for it; loads under way end with Unavailable."""
@@ -90,12 +93,23 @@ class MediaLoader:
             case other:
                 raise BadRequest(f"URLs of scheme {shorten(other, 20)} are not fetched; use https:, http: or data:")
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T], drop: Callable[[T], None] | None = None) -> T:
         if self._closed:
             raise Unavailable("the server is stopping")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        job = self._threads.submit(work)
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            if drop is not None:
+                job.add_done_callback(lambda done: _dropped(done, drop))
+            raise
 
     def _named(self, error: EAServeError, param: str) -> EAServeError:
         if self._closed:
             return Unavailable("the server is stopping", param=param)
         return type(error)(f"{param}: {error.message}", param=param, code=error.code, retry_after=error.retry_after)
+
+
+def _dropped(job: Future[T], drop: Callable[[T], None]) -> None:
+    if not job.cancelled() and job.exception() is None:
+        drop(job.result())

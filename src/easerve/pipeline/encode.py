@@ -7,63 +7,121 @@ fails alone. What becomes of an item that nobody waits for any more is released 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
-from easerve.errors import EAServeError, Unavailable, WorkerLost
+from msgspec.structs import replace
+
+from easerve.errors import EAServeError, Overloaded, Unavailable, WorkerLost
+from easerve.pipeline.observer import Observer
 from easerve.pipeline.stages import Buffers, EncodedBatch, EncodeStage
 from easerve.pipeline.timing import ItemTimes
+from easerve.policy.arrivals import ArrivalRate
 from easerve.policy.batching import Batcher
+from easerve.policy.placement import Load, Placement, sooner_elsewhere
+from easerve.policy.rates import TokenRate
+from easerve.policy.service import ServiceTime
 from easerve.request import EmbeddingRef, MediaItem
 
-MAX_ATTEMPTS = 3  # an item that three workers died on is taken for the cause
+MAX_ATTEMPTS = 5  # an item that so many workers died on is taken for the cause
 
 
 @dataclass(eq=False)
 class _Job:
     item: MediaItem
     submitted: float
+    latest_start: float
     done: asyncio.Future[tuple[EmbeddingRef, ItemTimes]]
     ticket: int | None = None  # while queued
     attempts: int = 0
 
 
-class EncodePool:
-    """Feeds encode workers from one queue, as the batcher decides."""
+@dataclass(eq=False)
+class _Member:
+    stage: EncodeStage
+    running_tokens: int = 0  # 0: idle
+    idle_since: int = 0  # a count, not a time
+    rate: TokenRate = field(default_factory=TokenRate)
 
-    def __init__(self, batcher: Batcher[_Job], buffers: Buffers) -> None:
-        self._batcher = batcher
+    @property
+    def load(self) -> Load:
+        return Load(self.running_tokens, self.rate.tokens_per_second)
+
+
+@dataclass(frozen=True)
+class EncodePolicy:
+    """The decisions of the pool: when (`batcher`, fed by the two estimates) and where (`placement`)."""
+
+    batcher: Batcher[_Job]
+    arrivals: ArrivalRate
+    service: ServiceTime
+    placement: Placement
+    max_queue: int = 4096  # items; more are shed
+
+
+class EncodePool:
+    """Feeds encode workers from one queue."""
+
+    def __init__(self, policy: EncodePolicy, buffers: Buffers, observer: Observer) -> None:
+        self._policy = policy
+        self._batcher = policy.batcher
         self._buffers = buffers
-        self._workers: dict[str, EncodeStage] = {}
-        self._idle: dict[str, None] = {}  # ordered: the longest idle worker first
+        self._observer = observer
+        self._members: dict[str, _Member] = {}
+        self._expected: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def add_worker(self, worker: EncodeStage) -> None:
-        self._workers[worker.name] = worker
-        self._idle[worker.name] = None
+        self._members[worker.name] = _Member(worker)
+        self._expected.discard(worker.name)
+        self._count_workers()
         self._dispatch()
 
-    def remove_worker(self, name: str) -> None:
-        """Forget a worker. What runs on it fails through its own `encode`; with none left, the queue fails."""
-        self._workers.pop(name, None)
-        self._idle.pop(name, None)
-        if not self._workers:
+    def remove_worker(self, name: str, *, returns: bool) -> None:
+        """Forget a worker. What runs on it fails through its own `encode`. The queue waits for one that `returns`;
+        with none left and none to return, it fails."""
+        if self._members.pop(name, None) is None and name not in self._expected:
+            return
+        self._expected.discard(name)
+        if returns:
+            self._expected.add(name)
+        self._count_workers()
+        if not self.staffed:
             for job in self._batcher.take_all():
                 _fail(job, _no_encoder())
+
+    @property
+    def staffed(self) -> bool:
+        """Whether a worker is there or on its way back."""
+        return bool(self._members or self._expected)
 
     @property
     def queue_length(self) -> int:
         return len(self._batcher)
 
-    async def encode(self, item: MediaItem) -> tuple[EmbeddingRef, ItemTimes]:
+    def expected_seconds(self) -> float:
+        """What encoding one item alone takes, as far as is known."""
+        return self._policy.service.predict(1)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def loads(self) -> dict[str, Load]:
+        return {name: member.load for name, member in self._members.items()}
+
+    async def encode(self, item: MediaItem, latest_start: float = math.inf) -> tuple[EmbeddingRef, ItemTimes]:
         """The embedding of one item; the caller owns its buffers. Cancelling drops the item, queued or running.
 
-        Raises the item's own error, or Unavailable when no encode worker is left.
+        Raises the item's own error, Overloaded when the queue is full, or Unavailable when no encode worker is left.
         """
-        if not self._workers:
+        if not self.staffed:
             raise _no_encoder()
+        if len(self._batcher) >= self._policy.max_queue:
+            raise Overloaded(f"{len(self._batcher)} media items wait for encode, the most there may", retry_after=1)
         loop = asyncio.get_running_loop()
-        job = _Job(item, loop.time(), loop.create_future())
+        job = _Job(item, loop.time(), latest_start, loop.create_future())
+        self._policy.arrivals.observe(job.submitted)
         self._enqueue(job)
         try:
             return await job.done
@@ -71,10 +129,13 @@ class EncodePool:
             self._abandon(job)
             raise
 
+    def _count_workers(self) -> None:
+        self._policy.arrivals.workers = max(1, len(self._members))
+
     def _enqueue(self, job: _Job) -> None:
-        loop = asyncio.get_running_loop()
-        job.ticket = self._batcher.push(job, loop.time())
-        self._wake_at(loop.time())
+        now = asyncio.get_running_loop().time()
+        job.ticket = self._batcher.push(job, now, job.item.tokens, job.latest_start)
+        self._wake_at(now)
 
     def _wake_at(self, when: float) -> None:
         """Look at the queue then; at the earliest once everything that is already due has run, so that the items of
@@ -96,26 +157,39 @@ class EncodePool:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._idle and (due := self._batcher.ready_at()) is not None:
-            if due > asyncio.get_running_loop().time():
+        now = asyncio.get_running_loop().time()
+        while (member := self._next_worker()) is not None and (due := self._batcher.ready_at()) is not None:
+            if due > now:
                 self._wake_at(due)
                 return
-            self._start(self._batcher.take())
+            self._start(member, self._batcher.take(now))
 
-    def _start(self, jobs: list[_Job]) -> None:
-        name = next(iter(self._idle))
-        del self._idle[name]
+    def _next_worker(self) -> _Member | None:
+        """An idle worker, or None if there is none, or if a busy one would be through with the queue's head sooner."""
+        idle = [member for member in self._members.values() if member.running_tokens == 0]
+        if not idle:
+            return None
+        idle.sort(key=lambda member: member.idle_since)
+        tokens = self._batcher.tokens
+        name = self._policy.placement.choose({member.stage.name: member.load for member in idle}, tokens)
+        others = {other: member.load for other, member in self._members.items() if member.running_tokens}
+        if sooner_elsewhere({**others, name: self._members[name].load}, name, tokens):
+            return None
+        return self._members[name]
+
+    def _start(self, member: _Member, jobs: list[_Job]) -> None:
+        member.running_tokens = sum(job.item.tokens for job in jobs)
         for job in jobs:
             job.ticket = None
             job.attempts += 1
-        task = asyncio.get_running_loop().create_task(self._run(self._workers[name], jobs))
+        task = asyncio.get_running_loop().create_task(self._run(member, jobs))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _run(self, worker: EncodeStage, jobs: list[_Job]) -> None:
+    async def _run(self, member: _Member, jobs: list[_Job]) -> None:
         started = asyncio.get_running_loop().time()
         try:
-            batch = await worker.encode([job.item for job in jobs])
+            batch = await member.stage.encode([job.item for job in jobs])
         except WorkerLost as lost:
             for job in jobs:
                 self._retry(job, lost)
@@ -123,13 +197,22 @@ class EncodePool:
             for job in jobs:
                 _fail(job, error)
         else:
-            self._settle(worker, jobs, batch, started)
+            self._learn(member, jobs, batch.seconds)
+            self._settle(member.stage, jobs, batch, started)
         finally:
-            if worker.name in self._workers:
-                self._idle[worker.name] = None
+            member.running_tokens = 0
+            member.idle_since = max(other.idle_since for other in (member, *self._members.values())) + 1
             self._dispatch()
 
+    def _learn(self, member: _Member, jobs: list[_Job], seconds: float) -> None:
+        self._policy.service.observe(len(jobs), seconds)
+        member.rate.observe(member.running_tokens, seconds)
+        self._observer.batch_encoded(member.stage.name, len(jobs), member.running_tokens, seconds)
+
     def _settle(self, worker: EncodeStage, jobs: list[_Job], batch: EncodedBatch, started: float) -> None:
+        if len(batch.results) != len(jobs):
+            error = EAServeError(f"{worker.name} answered {len(jobs)} media items with {len(batch.results)} results")
+            batch = EncodedBatch([*batch.results, *[error] * len(jobs)][: len(jobs)], batch.seconds)
         for job, result in zip(jobs, batch.results, strict=True):
             if isinstance(result, EAServeError):
                 _fail(job, result)
@@ -140,14 +223,15 @@ class EncodePool:
                 self.release(result)
             else:
                 times = ItemTimes(started - job.submitted, batch.seconds, len(jobs), worker.name)
-                job.done.set_result((result, times))
+                job.done.set_result((replace(result, worker=worker.name), times))
 
     def _retry(self, job: _Job, lost: WorkerLost) -> None:
         if job.done.done():
             return
-        if job.attempts >= MAX_ATTEMPTS or not self._workers:
+        if job.attempts >= MAX_ATTEMPTS or not self.staffed:
             _fail(job, lost)
         else:
+            self._observer.redone("encode")
             self._enqueue(job)
 
     def release(self, embedding: EmbeddingRef) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-import msgspec
-
 from easerve.errors import DeadlineExceeded, Overloaded
+from easerve.pipeline.cache import EmbeddingCache
 from easerve.pipeline.encode import EncodePool
-from easerve.pipeline.generate import Assignment, GeneratePool
-from easerve.pipeline.stages import Buffers, SequenceFailed, SequenceJob
+from easerve.pipeline.media import RequestMedia
+from easerve.pipeline.observer import Observer, Where
+from easerve.pipeline.sequence import Pools, SequenceRun, Surroundings
+from easerve.pipeline.stages import Buffers, SequenceFailed
 from easerve.pipeline.timing import RequestTimes
-from easerve.pipeline.together import all_or_nothing
 from easerve.policy.admission import Admission
-from easerve.request import EmbeddingRef, MediaItem, Request, TokenOutput
+from easerve.policy.offload import Offload
+from easerve.policy.slack import Slack
+from easerve.request import Request, TokenOutput
 
 T = TypeVar("T")
 Event = TokenOutput | SequenceFailed
@@ -32,23 +34,19 @@ class Deadlines:
     next_token: float = 60.0
 
 
+@dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """Runs requests over the pools. One per server, on one event loop."""
 
-    def __init__(
-        self,
-        *,
-        encode: EncodePool,
-        generate: GeneratePool,
-        admission: Admission,
-        buffers: Buffers,
-        deadlines: Deadlines,
-    ) -> None:
-        self.encode_pool = encode
-        self.generate_pool = generate
-        self.admission = admission
-        self._buffers = buffers
-        self._deadlines = deadlines
+    encode_pool: EncodePool
+    pools: Pools
+    cache: EmbeddingCache
+    admission: Admission
+    offload: Offload
+    slack: Slack
+    buffers: Buffers
+    deadlines: Deadlines
+    observer: Observer
 
     async def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, None]:
         """Tokens of all `request.n` sequences as they come; sequence ids are "<request id>/<index>".
@@ -57,20 +55,27 @@ class Pipeline:
         request at whatever stage it is. `times` is filled in along the way.
         """
         with ExitStack() as exits:
-            for item in request.media:
-                exits.callback(self._buffers.release, item.pixels)
+            media = RequestMedia(request.media, self.cache, self.buffers)
+            exits.callback(media.release)
             exits.enter_context(self._admitted())
-            embeddings = await self._encode(request.media, times, exits)
+            await self._encode(media, times)
             events: asyncio.Queue[Event] = asyncio.Queue()
-            running = exits.enter_context(self._started(request, embeddings, events))
+            around = Surroundings(
+                self.pools, media, self._route(request, media), self.buffers, self.observer, times, events.put_nowait
+            )
+            running = exits.enter_context(_started(request, around))
             while running:
                 output = await self._next(events, times)
-                _account(output, running, times)
+                _stamp(times)
+                if output.finish_reason is not None:
+                    running.discard(output.sequence_id)
+                    if not running:
+                        self._finish(times)
                 yield output
 
     async def check_health(self) -> None:
         """Raises Unavailable when no worker could serve even a text request."""
-        self.generate_pool.check()
+        self.pools.for_prefill("remote").check()
 
     def check_admission(self) -> None:
         """Raises Overloaded when a request would be shed now; the place itself is taken by `generate`."""
@@ -90,61 +95,60 @@ class Pipeline:
         finally:
             self.admission.leave()
 
-    async def _encode(self, items: Sequence[MediaItem], times: RequestTimes, exits: ExitStack) -> list[EmbeddingRef]:
-        """All items at once; the first failure cancels the rest, and what had been encoded is released."""
-        if not items:
-            return []
-
-        async def one(item: MediaItem) -> EmbeddingRef:
-            embedding, spent = await self.encode_pool.encode(item)
-            exits.callback(self.encode_pool.release, embedding)
-            self._buffers.release(item.pixels)
+    async def _encode(self, media: RequestMedia, times: RequestTimes) -> None:
+        if not media.items:
+            return
+        latest_start = self.slack.latest_start(times.received, self.encode_pool.expected_seconds())
+        await _within(self.deadlines.encode, "encode", media.fetch(latest_start))
+        for spent in media.times.values():
             times.items.append(spent)
-            return embedding
+            self.observer.item_encoded(spent)
+        times.encoded = asyncio.get_running_loop().time()
 
-        return await _within(self._deadlines.encode, "encode", all_or_nothing([one(item) for item in items]))
-
-    @contextmanager
-    def _started(
-        self, request: Request, embeddings: Sequence[EmbeddingRef], events: asyncio.Queue[Event]
-    ) -> Iterator[dict[str, Assignment]]:
-        """The request's sequences on their workers; those still there at the end are cancelled."""
-        running: dict[str, Assignment] = {}
-        media = tuple(zip(request.media, embeddings, strict=True))
-        try:
-            for index in range(request.n):
-                sampling = msgspec.structs.replace(request.sampling, seed=request.sampling.seed + index)
-                job = SequenceJob(f"{request.id}/{index}", request.prompt, sampling, media)
-                running[job.sequence_id] = self.generate_pool.start(job, events.put_nowait)
-            yield running
-        finally:
-            for assignment in running.values():
-                assignment.end(cancel=True)
+    def _route(self, request: Request, media: RequestMedia) -> Where:
+        """Local or remote prefill, once per request; text needs no encoder beside it."""
+        if not media.items or not self.pools.local.staffed:
+            return "remote"
+        modality, tokens = request.media[0].modality, len(request.prompt)
+        decided = self.offload.decide(modality, tokens)
+        where: Where = "local" if self.pools.for_prefill(decided) is self.pools.local else "remote"
+        self.offload.settle(modality, tokens, decided, where)
+        self.observer.prefill_routed(where)
+        return where
 
     async def _next(self, events: asyncio.Queue[Event], times: RequestTimes) -> TokenOutput:
         if not events.empty():
             event = events.get_nowait()
         elif times.first_token is None:
-            event = await _within(self._deadlines.first_token, "prefill", events.get())
+            event = await _within(self.deadlines.first_token, "prefill", events.get())
         else:
-            event = await _within(self._deadlines.next_token, "decode", events.get())
+            event = await _within(self.deadlines.next_token, "decode", events.get())
         if isinstance(event, SequenceFailed):
             raise event.error
         return event
 
+    def _finish(self, times: RequestTimes) -> None:
+        if times.encoded is not None and times.first_token is not None:
+            self.slack.observe(times.first_token - times.encoded)
+        self.observer.finished(times)
 
-def _account(output: TokenOutput, running: dict[str, Assignment], times: RequestTimes) -> None:
-    """Stamp times and keep the worker's load and the set of running sequences right."""
-    now = asyncio.get_running_loop().time()
+
+@contextmanager
+def _started(request: Request, around: Surroundings) -> Iterator[set[str]]:
+    """The request's sequences, running; ids of those that have not finished. All are closed at the end."""
+    runs = [SequenceRun(request, index, around) for index in range(request.n)]
+    try:
+        yield {run.id for run in runs}
+    finally:
+        for run in runs:
+            run.close()
+
+
+def _stamp(times: RequestTimes) -> None:
+    times.last_token = asyncio.get_running_loop().time()
     if times.first_token is None:
-        times.first_token = now
-    times.last_token = now
+        times.first_token = times.last_token
     times.output_tokens += 1
-    if output.times is not None:
-        running[output.sequence_id].prefilled()
-        times.prefill = times.prefill or output.times
-    if output.finish_reason is not None:
-        running.pop(output.sequence_id).end(cancel=False)
 
 
 async def _within(seconds: float, stage: str, work: Awaitable[T]) -> T:

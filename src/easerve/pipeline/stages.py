@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from easerve.errors import EAServeError
-from easerve.request import EmbeddingRef, MediaItem, SamplingParams, TensorRef, TokenOutput
+from easerve.request import EmbeddingRef, KVRef, MediaItem, SamplingParams, TensorRef, TokenOutput
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,34 @@ class EncodeStage(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SequenceJob:
-    """A sequence to prefill and decode, with its media encoded. `media` pairs each item with its embedding."""
+    """A sequence for one worker, from wherever it stands.
+
+    With `kv` its prompt has been prefilled elsewhere, and media are not needed; without, the prompt and the tokens
+    `produced` so far are prefilled here. With `hand_over` the worker stops after the first token and gives out the KV.
+    """
 
     sequence_id: str
     prompt: tuple[int, ...]
     sampling: SamplingParams
-    media: tuple[tuple[MediaItem, EmbeddingRef], ...]
+    media: tuple[tuple[MediaItem, EmbeddingRef], ...] = ()
+    produced: tuple[int, ...] = ()
+    kv: KVRef | None = None
+    hand_over: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Tokens to prefill."""
+        return 0 if self.kv is not None else len(self.prompt) + len(self.produced)
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """The end of a sequence on its prefill worker; whoever gets this owns the KV buffer."""
+
+    sequence_id: str
+    kv: KVRef
 
 
 @dataclass(frozen=True)
@@ -46,17 +66,23 @@ class SequenceFailed:
     error: EAServeError
 
 
-Sink = Callable[[TokenOutput | SequenceFailed], None]
+SequenceEvent = TokenOutput | Prefilled | SequenceFailed
+Sink = Callable[[SequenceEvent], None]
 
 
 class GenerateStage(Protocol):
-    """A worker that prefills and decodes many sequences at once."""
+    """A worker that prefills, decodes, or does both, many sequences at once."""
 
     name: str
 
+    @property
+    def decodes(self) -> bool:
+        """Whether it goes on after the first token; if not, its jobs must say `hand_over`."""
+        ...
+
     def start(self, job: SequenceJob, sink: Sink) -> None:
         """Begin; `sink` is called on the loop with every token, the last one carrying a finish reason, or once with
-        the failure."""
+        the failure, or, when handing over, once with the KV after the first token."""
         ...
 
     def cancel(self, sequence_id: str) -> None:
@@ -66,6 +92,11 @@ class GenerateStage(Protocol):
 
 class Buffers(Protocol):
     """Owner of the memory that tensors travel in."""
+
+    @property
+    def survives_owner(self) -> bool:
+        """Whether a buffer outlives the process that made it."""
+        ...
 
     def release(self, ref: TensorRef) -> None:
         """Give the memory back; a second release of the same buffer is ignored."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from easerve.request import PrefillTimes
 
 
 @dataclass(frozen=True)
 class ItemTimes:
-    """One media item's way through encode."""
+    """One media item's way to its embedding."""
 
-    queue: float  # from submission to dispatch to a worker
-    encode: float  # of the batch it was in
+    queue: float  # from submission to dispatch to a worker, or until another request's encode was there
+    encode: float  # of the batch it was in; 0 when it was not encoded for this request
     batch: int  # items in that batch
-    worker: str
+    worker: str  # that encoded it, now or earlier
+    source: Literal["encoded", "joined", "cached"] = "encoded"
 
 
 @dataclass
@@ -28,9 +30,11 @@ class RequestTimes:
     received: float
     fetch: float = 0.0
     decode_media: float = 0.0
-    queue: float = 0.0  # waiting for admission
     items: list[ItemTimes] = field(default_factory=list)
+    encoded: float | None = None  # stamp: the last embedding was there
     prefill: PrefillTimes | None = None
+    hand_over: float | None = None  # from the prefill worker's KV to the decode worker's first token
+    decode_worker: str = ""
     first_token: float | None = None  # stamp
     last_token: float | None = None  # stamp
     output_tokens: int = 0

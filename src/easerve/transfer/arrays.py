@@ -21,7 +21,7 @@ class ArrayStore:
         self._transfer = transfer
 
     def put(self, array: Array) -> TensorRef:
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         return self._transfer.put(array.reshape(-1).view(np.uint8).data, array.shape, array.dtype.name)
 
     def open(self, ref: TensorRef) -> Array:

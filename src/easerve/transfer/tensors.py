@@ -1,4 +1,4 @@
-"""torch tensors over a transfer: embeddings (and later KV) between workers."""
+"""torch tensors over a transfer: embeddings and KV between workers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def open_tensor(transfer: Transfer, ref: TensorRef) -> torch.Tensor:
         raise TransferError(f"buffer {ref.name} has an unknown dtype {ref.dtype!r}")
     data = transfer.open(ref)
     try:
-        return torch.frombuffer(data, dtype=dtype).reshape(ref.shape)
+        flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+        return flat.reshape(ref.shape)
     except (RuntimeError, ValueError) as error:
         raise TransferError(f"buffer {ref.name} is no {ref.dtype} tensor of shape {ref.shape}") from error

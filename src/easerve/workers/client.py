@@ -12,31 +12,38 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from easerve.errors import EAServeError, WorkerLost, by_name
-from easerve.pipeline.stages import Buffers, EncodedBatch, SequenceFailed, SequenceJob, Sink
-from easerve.request import EmbeddingRef, MediaItem, TokenOutput
+from easerve.errors import EAServeError, WorkerLost
+from easerve.pipeline.stages import EncodedBatch, Prefilled, SequenceFailed, SequenceJob, Sink
+from easerve.request import EmbeddingRef, MediaItem, TensorRef, TokenOutput
+from easerve.transfer.ledger import Ledger
 from easerve.workers.messages import (
     CancelSequence,
     EncodeBatch,
     Encoded,
     Failure,
     FromWorker,
+    HandOver,
     Heartbeat,
     Message,
+    PictureLoaded,
     SequenceFailure,
     StartSequence,
     Tokens,
 )
+from easerve.workers.picture_line import PictureLine
 
 
 class WorkerClient:
     """Implements EncodeStage and GenerateStage for one worker process."""
 
-    def __init__(self, name: str, send: Callable[[Message], None], buffers: Buffers) -> None:
+    def __init__(self, name: str, stages: Sequence[str], send: Callable[[Message], None], ledger: Ledger) -> None:
         self.name = name
+        self.stages = tuple(stages)
+        self.decodes = "decode" in stages
+        self.pictures = PictureLine(send, ledger)
         self.last_heartbeat: Heartbeat | None = None
         self._send = send
-        self._buffers = buffers
+        self._ledger = ledger
         self._numbers = itertools.count()
         self._batches: dict[int, asyncio.Future[EncodedBatch]] = {}
         self._sinks: dict[str, Sink] = {}
@@ -52,7 +59,9 @@ class WorkerClient:
 
     def start(self, job: SequenceJob, sink: Sink) -> None:
         self._sinks[job.sequence_id] = sink
-        self._send(StartSequence(job.sequence_id, list(job.prompt), job.sampling, list(job.media)))
+        self._send(
+            StartSequence(job.sequence_id, job.prompt, job.sampling, job.media, job.produced, job.kv, job.hand_over)
+        )
 
     def cancel(self, sequence_id: str) -> None:
         if self._sinks.pop(sequence_id, None) is not None:
@@ -72,9 +81,17 @@ class WorkerClient:
                     self._token(output)
             case Encoded():
                 self._encoded(message)
+            case HandOver(sequence_id=sequence_id, kv=kv):
+                self._ledger.adopt(kv.tensor)
+                if (sink := self._sinks.pop(sequence_id, None)) is not None:
+                    sink(Prefilled(sequence_id, kv))
+                else:
+                    self._ledger.release(kv.tensor)
             case SequenceFailure(sequence_id=sequence_id, failure=failure):
                 if (sink := self._sinks.pop(sequence_id, None)) is not None:
-                    sink(SequenceFailed(sequence_id, _error(failure)))
+                    sink(SequenceFailed(sequence_id, failure.error()))
+            case PictureLoaded():
+                self.pictures.handle(message)
             case Heartbeat():
                 self.last_heartbeat = message
             case _:
@@ -90,6 +107,7 @@ class WorkerClient:
                 answer.set_exception(lost)
         for sequence_id, sink in sinks.items():
             sink(SequenceFailed(sequence_id, lost))
+        self.pictures.lose(lost)
 
     def _token(self, output: TokenOutput) -> None:
         sink = self._sinks.get(output.sequence_id)
@@ -106,17 +124,17 @@ class WorkerClient:
 
     def _encoded(self, message: Encoded) -> None:
         results: list[EmbeddingRef | EAServeError] = [
-            _error(result) if isinstance(result, Failure) else result for result in message.results
+            result.error() if isinstance(result, Failure) else result for result in message.results
         ]
+        made = [ref for result in results if isinstance(result, EmbeddingRef) for ref in result.tensors.values()]
+        self._adopt(made)
         answer = self._batches.pop(message.batch, None)
         if answer is not None and not answer.done():
             answer.set_result(EncodedBatch(results, message.seconds))
-            return
-        for result in results:
-            if isinstance(result, EmbeddingRef):
-                for ref in result.tensors.values():
-                    self._buffers.release(ref)
+        else:
+            for ref in made:
+                self._ledger.release(ref)
 
-
-def _error(failure: Failure) -> EAServeError:
-    return by_name(failure.kind, failure.message)
+    def _adopt(self, refs: Sequence[TensorRef]) -> None:
+        for ref in refs:
+            self._ledger.adopt(ref)

@@ -1,7 +1,8 @@
-"""The front end's end of the line to all workers: one ROUTER socket, one handler per worker.
+"""The front end's end of the line to all workers: one ROUTER socket, one handler per worker process.
 
-A worker has two connections, one for each of its threads: "name" and "name/stage". The socket is read on the event
-loop without a task of its own: whatever has arrived is taken in one go, which is what keeps a token cheap.
+A process has an identity of its own, not its worker's name: what a dead one still said never passes for its
+successor's. It has a connection for each of its threads: "identity" and "identity/stage". The socket is read on the
+event loop without a task of its own: whatever has arrived is taken in one go, which is what keeps a token cheap.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Handler = Callable[[FromWorker], None]
 
 
 class Hub:
-    """Sends to workers by name, and hands each worker's messages to its handler."""
+    """Sends to worker processes by identity, and hands the messages of each to its handler."""
 
     def __init__(self, run_folder: Path) -> None:
         self.endpoint = f"ipc://{run_folder}/workers.sock"
@@ -36,15 +37,15 @@ class Hub:
     def start(self) -> None:
         asyncio.get_running_loop().add_reader(self._socket.FD, self._drain)
 
-    def register(self, name: str, handler: Handler) -> None:
-        self._handlers[name.encode()] = handler
+    def register(self, identity: str, handler: Handler) -> None:
+        self._handlers[identity.encode()] = handler
 
-    def unregister(self, name: str) -> None:
-        self._handlers.pop(name.encode(), None)
+    def unregister(self, identity: str) -> None:
+        self._handlers.pop(identity.encode(), None)
 
-    def send(self, name: str, message: Message) -> None:
-        """Queue a message; one to a worker that is not connected is dropped, its death being noticed elsewhere."""
-        self._socket.send_multipart([name.encode(), pack(message)], flags=zmq.NOBLOCK)
+    def send(self, identity: str, message: Message) -> None:
+        """Queue a message; one to a process that is not connected is dropped, its death being noticed elsewhere."""
+        self._socket.send_multipart([identity.encode(), pack(message)], flags=zmq.NOBLOCK)
         # The descriptor tells of new events once only, and a send may have been the one to see them.
         asyncio.get_running_loop().call_soon(self._drain)
 
@@ -55,16 +56,16 @@ class Hub:
     def _drain(self) -> None:
         while not self._socket.closed:
             try:
-                name, data = self._socket.recv_multipart(zmq.NOBLOCK)
+                identity, data = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            self._handle(name.partition(b"/")[0], data)
+            self._handle(identity.partition(b"/")[0], data)
 
-    def _handle(self, name: bytes, data: bytes) -> None:
-        handler = self._handlers.get(name)
+    def _handle(self, identity: bytes, data: bytes) -> None:
+        handler = self._handlers.get(identity)
         if handler is None:
             return  # of a worker that was given up
         try:
             handler(unpack_at_front_end(data))
         except msgspec.ValidationError:
-            logger.exception("worker %s sent what is no message", name.decode(errors="replace"))
+            logger.exception("worker %s sent what is no message", identity.decode(errors="replace"))

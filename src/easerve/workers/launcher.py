@@ -8,14 +8,11 @@ import os
 import sys
 from collections import deque
 
-import msgspec
-
 from easerve.workers.spec import WorkerSpec
 
 logger = logging.getLogger(__name__)
 
 KEPT_LINES = 30
-TERMINATE_SECONDS = 3.0
 
 
 class LocalProcess:
@@ -28,12 +25,13 @@ class LocalProcess:
         self._reader = asyncio.get_running_loop().create_task(self._read(), name=f"output of {spec.name}")
 
     @classmethod
-    async def start(cls, spec: WorkerSpec) -> LocalProcess:
+    async def start(cls, spec: WorkerSpec, identity: str) -> LocalProcess:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "easerve.workers.process",
-            msgspec.json.encode(spec).decode(),
+            spec.to_json(),
+            identity,
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.STDOUT,
             stdout=asyncio.subprocess.PIPE,
@@ -56,20 +54,18 @@ class LocalProcess:
         await asyncio.wait([self._reader], timeout=1.0)
         return code
 
+    def kill(self) -> None:
+        """SIGKILL, which also ends a process that is stopped."""
+        if self._process.returncode is None:
+            self._process.kill()
+
     async def end(self, patience: float) -> None:
-        """Give it `patience` seconds to end by itself, then SIGTERM, then SIGKILL."""
-        for action, seconds in (
-            (None, patience),
-            (self._process.terminate, TERMINATE_SECONDS),
-            (self._process.kill, 60),
-        ):
-            if self._process.returncode is None and action is not None:
-                action()
-            try:
-                await asyncio.wait_for(self._process.wait(), seconds)
-                break
-            except TimeoutError:
-                continue
+        """Give it `patience` seconds to end by itself, then kill it."""
+        try:
+            await asyncio.wait_for(self._process.wait(), patience)
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
         self._reader.cancel()
         await asyncio.gather(self._reader, return_exceptions=True)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from easerve.request import EmbeddingRef, MediaItem, SamplingParams, TokenOutput
+from easerve.errors import EAServeError, by_name
+from easerve.request import EmbeddingRef, KVRef, LaidPicture, MediaItem, SamplingParams, TokenOutput
 
 
 class Message(msgspec.Struct, tag=True):
@@ -26,19 +27,38 @@ class EncodeBatch(Message):
     items: list[MediaItem]
 
 
-class StartSequence(Message):
-    """Prefill and decode. Answered by `Tokens`, and by `Failed` if it does not finish."""
+class StartSequence(Message, omit_defaults=True):
+    """Prefill and decode, as `pipeline.stages.SequenceJob` says. Answered by `Tokens`, then by `HandOver` if it asks
+    for that, and by `SequenceFailure` if it does not finish."""
 
     sequence_id: str
-    prompt: list[int]
+    prompt: tuple[int, ...]
     sampling: SamplingParams
-    media: list[tuple[MediaItem, EmbeddingRef]]
+    media: tuple[tuple[MediaItem, EmbeddingRef], ...] = ()
+    produced: tuple[int, ...] = ()
+    kv: KVRef | None = None
+    hand_over: bool = False
 
 
 class CancelSequence(Message):
     """Forget a sequence; nothing is answered."""
 
     sequence_id: str
+
+
+class LoadPicture(Message):
+    """Fetch, decode and lay down a picture. Answered by one `PictureLoaded` with the same number."""
+
+    number: int
+    url: str
+    param: str  # the request's field it came in, which errors name
+    salt: bytes  # of the content key
+
+
+class CancelPicture(Message):
+    """Forget a picture; what is laid down of it is released, unless it has been answered."""
+
+    number: int
 
 
 class Stop(Message):
@@ -70,11 +90,17 @@ class StartFailed(Message):
     reason: str
 
 
-class Failure(Message):
-    """An error on its way to the front end, by class name (`errors.by_name`)."""
+class Failure(Message, omit_defaults=True):
+    """An error on its way to the front end, by class name."""
 
     kind: str
     message: str
+    param: str | None = None
+    code: str | None = None
+    retry_after: float | None = None
+
+    def error(self) -> EAServeError:
+        return by_name(self.kind, self.message, param=self.param, code=self.code, retry_after=self.retry_after)
 
 
 class Encoded(Message):
@@ -91,6 +117,13 @@ class Tokens(Message):
     outputs: list[TokenOutput]
 
 
+class HandOver(Message):
+    """A prefilled sequence leaves its worker; the front end owns the KV buffer."""
+
+    sequence_id: str
+    kv: KVRef
+
+
 class SequenceFailure(Message):
     """A sequence ended in an error."""
 
@@ -98,11 +131,19 @@ class SequenceFailure(Message):
     failure: Failure
 
 
+class PictureLoaded(Message):
+    """The front end owns the picture's buffer."""
+
+    number: int
+    picture: LaidPicture | Failure
+
+
 class Heartbeat(Message):
-    """Sent every second by a living worker: what it holds and has done."""
+    """Sent twice a second by a living worker: what it holds and has done since its start."""
 
     resident_bytes: int
-    busy_seconds: float  # of its stage, since start
+    encode_seconds: float = 0.0  # spent encoding
+    generate_seconds: float = 0.0  # spent in engine steps
     sequences_running: int = 0
     sequences_waiting: int = 0
     kv_blocks_total: int = 0
@@ -111,10 +152,13 @@ class Heartbeat(Message):
     prompt_tokens: int = 0
     output_tokens: int = 0
     items_encoded: int = 0
+    buffers: int = 0  # transfer buffers it put that nobody has released
+    tensors_opened: int = 0
+    transfer_bytes: int = 0  # put and opened
 
 
-ToWorker = EncodeBatch | StartSequence | CancelSequence | Stop
-FromWorker = Progress | Ready | StartFailed | Encoded | Tokens | SequenceFailure | Heartbeat
+ToWorker = EncodeBatch | StartSequence | CancelSequence | LoadPicture | CancelPicture | Stop
+FromWorker = Progress | Ready | StartFailed | Encoded | Tokens | HandOver | SequenceFailure | PictureLoaded | Heartbeat
 
 _encoder = msgspec.msgpack.Encoder()
 _to_worker: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToWorker)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from easerve.engine.torch.options import EngineOptions
 from easerve.errors import StartupError
+from easerve.media.options import MediaOptions
 
-StageName = Literal["encode", "generate"]
+StageName = Literal["encode", "prefill", "decode"]
+TransferName = Literal["auto", "shm", "zmq", "nixl"]
+ProgressReport = Callable[[str, str], None]  # worker, what it is doing
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -65,3 +69,22 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     run_folder: str  # sockets and shared memory
     dtype: str
     engine: EngineOptions
+    media: MediaOptions | None = None  # limits of the media it loads; None: it loads none
+    transfer: TransferName = "auto"
+
+    def to_json(self) -> str:
+        return msgspec.json.encode(self, enc_hook=str).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> WorkerSpec:
+        return msgspec.json.decode(text, type=cls, dec_hook=lambda kind, value: kind(value))
+
+    @property
+    def generates(self) -> bool:
+        return "prefill" in self.stages or "decode" in self.stages
+
+    @property
+    def coresident(self) -> bool:
+        """Encode beside local prefill: each has a thread of its own. A worker with all stages is the baseline that has
+        one loop for everything."""
+        return "encode" in self.stages and "prefill" in self.stages and "decode" not in self.stages

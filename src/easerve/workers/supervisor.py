@@ -1,126 +1,159 @@
-"""Starts all workers at once, tells when each is ready or why it is not, watches them, and stops them."""
+"""Keeps all workers of a server alive: starts them, tells when each is ready, restarts what dies, ends what stalls."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from easerve.errors import StartupError
-from easerve.pipeline.stages import Buffers
+from easerve.policy.restart import RestartRule
+from easerve.transfer.ledger import Ledger
 from easerve.workers.client import WorkerClient
 from easerve.workers.hub import Hub
-from easerve.workers.launcher import LocalProcess
-from easerve.workers.messages import FromWorker, Message, Progress, Ready, StartFailed, Stop
-from easerve.workers.spec import WorkerSpec
+from easerve.workers.life import Life
+from easerve.workers.messages import Ready
+from easerve.workers.spec import ProgressReport, WorkerSpec
 
 logger = logging.getLogger(__name__)
 
-ProgressReport = Callable[[str, str], None]  # worker, what it is doing
-LostReport = Callable[[str, str], None]  # worker, why
-STOP_SECONDS = 2.0
+BEAT_SECONDS = 0.5  # how often heartbeats are looked for; workers send one as often
 
 
-@dataclass
-class _Managed:
+class Pools(Protocol):
+    """Whoever has work for workers."""
+
+    def worker_up(self, worker: WorkerClient) -> None: ...
+
+    def worker_lost(self, name: str, *, returns: bool) -> None: ...
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds."""
+
+    startup: float = 300.0
+    silence: float = 5.0  # without a heartbeat
+    stop: float = 2.0  # for a worker that was asked to stop
+
+
+@dataclass(eq=False)
+class _Post:
+    """One worker of the deployment, through all its lives."""
+
     spec: WorkerSpec
-    client: WorkerClient
-    process: LocalProcess
-    ready: asyncio.Future[Ready] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    watcher: asyncio.Task[None] | None = None
+    first: asyncio.Future[Ready] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    life: Life | None = None
+    deaths: int = 0  # in a row
+    restarts: int = 0
+    keeper: asyncio.Task[None] | None = None
 
 
 class Supervisor:
     """All worker processes of one server."""
 
-    def __init__(self, hub: Hub, buffers: Buffers, on_progress: ProgressReport, on_lost: LostReport) -> None:
+    def __init__(
+        self,
+        *,
+        hub: Hub,
+        ledger: Ledger,
+        pools: Pools,
+        on_progress: ProgressReport,
+        restart: RestartRule,
+        patience: Patience,
+    ) -> None:
         self._hub = hub
-        self._buffers = buffers
+        self._ledger = ledger
+        self._pools = pools
         self._on_progress = on_progress
-        self._on_lost = on_lost
-        self._workers: dict[str, _Managed] = {}
-        self._stopping = False
+        self._restart = restart
+        self._patience = patience
+        self._posts: dict[str, _Post] = {}
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def clients(self) -> dict[str, WorkerClient]:
-        return {name: worker.client for name, worker in self._workers.items()}
+        """Of the workers that are up."""
+        return {name: post.life.client for name, post in self._posts.items() if post.life and post.life.is_up}
 
     @property
     def pids(self) -> dict[str, int]:
-        return {name: worker.process.pid for name, worker in self._workers.items()}
+        """Of all worker processes, also those that are loading."""
+        return {name: post.life.pid for name, post in self._posts.items() if post.life and post.life.pid}
 
-    async def start(self, specs: Sequence[WorkerSpec], timeout: float) -> dict[str, Ready]:
-        """Start all, and wait until all are ready. Raises StartupError with the first reason, after stopping all."""
-        for spec in specs:
-            await self._launch(spec)
-        waiting = [worker.ready for worker in self._workers.values()]
+    @property
+    def restarts(self) -> dict[str, int]:
+        return {name: post.restarts for name, post in self._posts.items()}
+
+    async def start(self, specs: Sequence[WorkerSpec]) -> dict[str, Ready]:
+        """Start all, and wait until all are ready. Raises StartupError with the first reason."""
+        loop = asyncio.get_running_loop()
+        self._posts = {spec.name: _Post(spec) for spec in specs}
+        for name, post in self._posts.items():
+            post.keeper = loop.create_task(self._keep(post), name=f"keeper of {name}")
+        self._watch = loop.create_task(self._look_for_heartbeats(), name="heartbeats")
         try:
-            async with asyncio.timeout(timeout):
-                ready = await asyncio.gather(*waiting)
+            async with asyncio.timeout(self._patience.startup):
+                ready = await asyncio.gather(*(post.first for post in self._posts.values()))
         except TimeoutError:
-            late = ", ".join(name for name, worker in self._workers.items() if not worker.ready.done())
-            raise StartupError(f"{late} not ready after {timeout:g} s; raise --startup-timeout") from None
+            late = ", ".join(name for name, post in self._posts.items() if post.life is None or not post.life.is_up)
+            raise StartupError(
+                f"{late} not ready after {self._patience.startup:g} s; raise --startup-timeout"
+            ) from None
         finally:
-            for one in waiting:
-                one.cancel()
-        return dict(zip(self._workers, ready, strict=True))
-
-    async def _launch(self, spec: WorkerSpec) -> None:
-        def send(message: Message) -> None:
-            self._hub.send(spec.name, message)
-
-        client = WorkerClient(spec.name, send, self._buffers)
-        worker = _Managed(spec, client, await LocalProcess.start(spec))
-        self._workers[spec.name] = worker
-        self._hub.register(spec.name, lambda message: self._handle(worker, message))
-        self._on_progress(spec.name, "starting")
-        worker.watcher = asyncio.get_running_loop().create_task(self._watch(worker), name=f"watch {spec.name}")
-
-    def _handle(self, worker: _Managed, message: FromWorker) -> None:
-        match message:
-            case Progress(text=text):
-                self._on_progress(worker.spec.name, text)
-            case Ready():
-                self._on_progress(worker.spec.name, "ready")
-                if not worker.ready.done():
-                    worker.ready.set_result(message)
-            case StartFailed(reason=reason) if not worker.ready.done():
-                worker.ready.set_exception(StartupError(f"worker {worker.spec.name}: {reason}"))
-            case StartFailed(reason=reason):
-                logger.error("worker %s gave up: %s", worker.spec.name, reason)
-            case _:
-                worker.client.handle(message)
-
-    async def _watch(self, worker: _Managed) -> None:
-        code = await worker.process.wait()
-        if self._stopping:
-            return
-        name = worker.spec.name
-        await asyncio.sleep(0.05)  # its last message may still be in the socket
-        reason = f"died ({_describe(code)})"
-        if not worker.ready.done():
-            words = worker.process.last_words
-            worker.ready.set_exception(
-                StartupError(f"worker {name} {reason} while starting{': ' + words if words else ''}")
-            )
-            return
-        logger.error("worker %s %s", name, reason)
-        self._hub.unregister(name)
-        self._on_lost(name, reason)
-        worker.client.lose(reason)
+            for post in self._posts.values():
+                post.first.cancel()
+        return dict(zip(self._posts, ready, strict=True))
 
     async def stop(self) -> None:
         """End all workers: ask first, then insist."""
-        self._stopping = True
-        for worker in self._workers.values():
-            self._hub.send(worker.spec.name, Stop())
-        await asyncio.gather(*(worker.process.end(STOP_SECONDS) for worker in self._workers.values()))
-        watchers = [worker.watcher for worker in self._workers.values() if worker.watcher is not None]
-        await asyncio.gather(*watchers, return_exceptions=True)
-        for worker in self._workers.values():
-            worker.client.lose("was stopped")
+        tasks = [post.keeper for post in self._posts.values() if post.keeper]
+        if self._watch is not None:
+            tasks.append(self._watch)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        lives = [post.life for post in self._posts.values() if post.life]
+        await asyncio.gather(*(life.stop(self._patience.stop) for life in lives))
 
+    async def _keep(self, post: _Post) -> None:
+        """One worker's lives, one after the other."""
+        while True:
+            self._on_progress(post.spec.name, "starting")
+            post.life = life = Life(post.spec, self._hub, self._ledger, self._on_progress)
+            began = asyncio.get_running_loop().time()
+            ready = await life.ready()
+            if ready is not None:
+                self._on_progress(post.spec.name, "ready")
+                self._pools.worker_up(life.client)
+                if not post.first.done():
+                    post.first.set_result(ready)
+            reason = await life.death()
+            if not post.first.done():
+                post.first.set_exception(StartupError(f"worker {post.spec.name} {reason}"))
+                return
+            lived = asyncio.get_running_loop().time() - began
+            post.deaths = 1 if lived >= self._restart.long_enough else post.deaths + 1
+            delay = self._restart.delay(post.deaths)
+            self._bury(post, life, reason, delay)
+            if delay is None:
+                return
+            await asyncio.sleep(delay)
+            post.restarts += 1
 
-def _describe(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+    def _bury(self, post: _Post, life: Life, reason: str, delay: float | None) -> None:
+        post.life = None
+        what = "is given up" if delay is None else "is restarted"
+        logger.error("worker %s %s and %s", post.spec.name, reason, what)
+        self._pools.worker_lost(post.spec.name, returns=delay is not None)
+        life.bury(reason)
+
+    async def _look_for_heartbeats(self) -> None:
+        """Count looks without a heartbeat, not seconds: when this process was stopped itself, nobody else is late."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for post in self._posts.values():
+                if post.life is not None:
+                    post.life.check_pulse(self._patience.silence / BEAT_SECONDS)

@@ -7,16 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from easerve.engine.base import NewSequence
-from easerve.errors import BadRequest
-from easerve.models.base import Embedding, LanguagePart, MediaSpan
+from easerve.engine.base import KVState, NewSequence
+from easerve.engine.torch.stopping import ends
+from easerve.errors import BadRequest, EAServeError
+from easerve.models.base import Embedding, KVShape, LanguagePart, MediaSpan
 
 
 def check(sequence: NewSequence, part: LanguagePart, most_tokens: int) -> list[MediaSpan]:
-    """Where the media lie. Raises BadRequest if the sequence can never fit, or its parts do not fit each other."""
-    _check_length(len(sequence.prompt), most_tokens)
+    """Where the media lie; nowhere if the sequence brings its keys and values.
+
+    Raises BadRequest if the sequence can never fit, or its parts do not fit each other; EAServeError if what another
+    engine did for it does not fit: no client is to blame for that.
+    """
+    _check_length(len(sequence.prompt), len(sequence.produced), most_tokens)
     _check_ids("prompt", sequence.prompt, part.vocab_size)
+    _check_ids("produced", sequence.produced, part.vocab_size)
     _check_ids("stop_token_ids", sequence.sampling.stop_token_ids, part.vocab_size)
+    _check_produced(sequence, part.eos_token_ids)
+    if sequence.kv is not None:
+        _check_kv(sequence.kv, sequence, part.kv)
+        return []
+    return _check_media(sequence, part)
+
+
+def _check_media(sequence: NewSequence, part: LanguagePart) -> list[MediaSpan]:
     spans, free = [], 0
     for offset, embedding in sequence.media:
         _check_shape(offset, embedding, part.width)
@@ -32,15 +46,47 @@ def check(sequence: NewSequence, part: LanguagePart, most_tokens: int) -> list[M
     return spans
 
 
-def _check_length(length: int, most_tokens: int) -> None:
+def _check_length(length: int, produced: int, most_tokens: int) -> None:
     if length == 0:
         raise BadRequest("The prompt is empty; give at least one token.", param="prompt")
-    if length + 1 > most_tokens:
+    if length + produced + 1 > most_tokens:
+        so_far = f" and {produced} of output so far" if produced else ""
         raise BadRequest(
-            f"The prompt is {length} tokens long; with at least one of output that is more than the {most_tokens} that "
+            f"The prompt is {length} tokens long{so_far}; with at least one more that exceeds the {most_tokens} that "
             "fit (context length and KV pool). Shorten it, or use smaller or fewer pictures.",
             code="context_length_exceeded",
         )
+
+
+def _check_produced(sequence: NewSequence, eos: tuple[int, ...]) -> None:
+    produced, params = sequence.produced, sequence.sampling
+    if produced and len(produced) >= params.max_tokens:
+        raise EAServeError(
+            f"Sequence {sequence.id!r} comes with {len(produced)} tokens produced, but max_tokens is "
+            f"{params.max_tokens}: nothing is left to generate."
+        )
+    last = next((token for token in produced if ends(token, params, eos)), None)
+    if last is not None:
+        raise EAServeError(f"Sequence {sequence.id!r} ended with token {last} already: nothing is left to generate.")
+
+
+def _check_kv(kv: KVState, sequence: NewSequence, wanted: KVShape) -> None:
+    shape, dtype = tuple(kv.keys_values.shape), kv.keys_values.dtype
+    rest = (wanted.layers, 2, wanted.kv_heads, wanted.head_dim)
+    if len(shape) != 5 or (*shape[:2], *shape[3:]) != rest or dtype != wanted.dtype:
+        raise EAServeError(
+            f"Keys and values of the shape {shape} and {dtype} were handed over; this model keeps ({wanted.layers}, 2, "
+            f"tokens, {wanted.kv_heads}, {wanted.head_dim}) and {wanted.dtype}. Both workers must serve one model in "
+            "one dtype."
+        )
+    least, most = len(sequence.prompt), len(sequence.prompt) + len(sequence.produced) - 1
+    if not least <= kv.tokens <= most:
+        raise EAServeError(
+            f"Keys and values of {kv.tokens} tokens were handed over with a prompt of {least} and "
+            f"{len(sequence.produced)} produced; they must cover the whole prompt, but not the newest produced token."
+        )
+    if kv.next_position < 0:
+        raise EAServeError(f"Keys and values were handed over with the position {kv.next_position} to go on from.")
 
 
 def _check_ids(name: str, ids: Sequence[int], vocabulary: int) -> None:

@@ -41,7 +41,7 @@ def assemble(chunks: list[Chunk], part: LanguagePart, cache: KVCache) -> StepInp
     ids, slots, sample_rows = [], [], []
     for chunk in chunks:
         ids += chunk.sequence.tokens[chunk.start : chunk.end]
-        slots += _slots(chunk.sequence, cache.block_size, chunk.start, chunk.end)
+        slots += cache.slots(chunk.sequence.blocks, chunk.start, chunk.end)
         if chunk.samples:
             sample_rows.append(len(ids) - 1)
     embeds = part.embed(torch.tensor(ids, device=device))
@@ -53,7 +53,7 @@ def assemble(chunks: list[Chunk], part: LanguagePart, cache: KVCache) -> StepInp
             cache=cache,
             slots=torch.tensor(slots, device=device),
             decode=_decode_rows(decoding, cache.block_size, device) if decoding else None,
-            prefills=_prefill_rows(prefilling, len(decoding), cache.block_size, device),
+            prefills=_prefill_rows(prefilling, len(decoding), cache, device),
         ),
         sample_rows=torch.tensor(sample_rows, dtype=torch.long, device=device),
     )
@@ -91,12 +91,6 @@ def _place_media(chunks: list[Chunk], embeds: torch.Tensor) -> tuple[torch.Tenso
     return (mask, torch.cat(levels, dim=1)) if levels else None
 
 
-def _slots(sequence: Sequence, block_size: int, start: int, end: int) -> list[int]:
-    """Pool slots of the sequence's tokens `start` to `end`."""
-    blocks = sequence.blocks
-    return [blocks[index // block_size] * block_size + index % block_size for index in range(start, end)]
-
-
 def _decode_rows(sequences: list[Sequence], block_size: int, device: torch.device) -> DecodeRows:
     """Padding repeats a sequence's newest token: what another sequence left in the pool, which may be no number at
     all, never enters the arithmetic."""
@@ -112,13 +106,13 @@ def _decode_rows(sequences: list[Sequence], block_size: int, device: torch.devic
     return DecodeRows(len(sequences), slots.flatten(), (index <= newest)[:, None, None] if padded else None)
 
 
-def _prefill_rows(chunks: list[Chunk], row: int, block_size: int, device: torch.device) -> tuple[PrefillRows, ...]:
+def _prefill_rows(chunks: list[Chunk], row: int, cache: KVCache, device: torch.device) -> tuple[PrefillRows, ...]:
     """`row`: where the first chunk begins in the packed batch."""
     found = []
     for chunk in chunks:
         slots = mask = None
         if chunk.start > 0:
-            slots = torch.tensor(_slots(chunk.sequence, block_size, 0, chunk.end), device=device)
+            slots = torch.tensor(cache.slots(chunk.sequence.blocks, 0, chunk.end), device=device)
             newest = torch.arange(chunk.start, chunk.end, device=device)
             mask = torch.arange(chunk.end, device=device) <= newest[:, None]
         found.append(PrefillRows(row, row + chunk.count, slots, mask))

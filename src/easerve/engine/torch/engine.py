@@ -1,28 +1,33 @@
 """The torch engine: continuous batching over a transformers language model, and the encoder beside it.
 
-The reference for correctness, on CPU and CUDA (the CUDA path has not been run on a GPU yet). A step is four moves:
-schedule, assemble, forward, sample; each has a module of its own.
+The reference for correctness, on CPU and CUDA (the CUDA path has not been run on a GPU yet). How a step goes is
+told in docs/engine.md; here is what happens to sequences, the moves themselves have modules of their own.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence as Many
 
 import numpy as np
 import torch
 
-from easerve.engine.base import EngineStats, NewSequence, SequenceFailed
-from easerve.engine.torch import sampler
+from easerve.engine.base import EngineStats, Event, NewSequence, Prefilled, SequenceFailed
 from easerve.engine.torch.admission import check
-from easerve.engine.torch.batch import assemble, in_packed_order
+from easerve.engine.torch.batch import in_packed_order
+from easerve.engine.torch.forward import Sampled, compute
+from easerve.engine.torch.handover import copy_out, set_aside, write_in
 from easerve.engine.torch.kv_cache import BlockPool, KVCache, blocks_for
 from easerve.engine.torch.options import EngineOptions
-from easerve.engine.torch.scheduler import Chunk, Scheduler
+from easerve.engine.torch.scheduler import Chunk, Displaced, Scheduler
 from easerve.engine.torch.sequence import Sequence
+from easerve.engine.torch.stopping import finish_reason
 from easerve.errors import EAServeError
 from easerve.models.base import Embedding, EncoderPart, LanguagePart
-from easerve.request import FinishReason, PrefillTimes, TokenLogprobs, TokenOutput
+from easerve.request import PrefillTimes, TokenOutput
+
+logger = logging.getLogger(__name__)
 
 
 class TorchEncoder:
@@ -59,7 +64,11 @@ class TorchLanguageModel:
         if sequence.id in self._sequences:
             raise EAServeError(f"Sequence {sequence.id!r} is in the engine already; each needs an id of its own.")
         spans = check(sequence, self._part, self.max_tokens_per_sequence)
-        positions, following = self._part.positions(len(sequence.prompt), spans)
+        if sequence.kv is None:
+            positions, following = self._part.positions(len(sequence.prompt), spans)
+        else:  # the prompt's own are in the keys; only the number of rows is needed
+            positions, _ = self._part.positions(0, [])
+            following = sequence.kv.next_position - (sequence.kv.tokens - len(sequence.prompt))
         made = Sequence.of(sequence, positions, following)
         self._sequences[made.id] = made
         self._scheduler.add(made)
@@ -73,19 +82,14 @@ class TorchLanguageModel:
         return bool(self._sequences)
 
     @torch.inference_mode()
-    def step(self) -> list[TokenOutput | SequenceFailed]:
+    def step(self) -> list[TokenOutput | SequenceFailed | Prefilled]:
         started = time.monotonic()
-        chunks = in_packed_order(self._scheduler.schedule())
-        if not chunks:
-            return []
-        for chunk in chunks:
+        plan = self._scheduler.schedule()
+        for chunk in plan.chunks:
             if chunk.sequence.first_scheduled is None:
                 chunk.sequence.first_scheduled = started
-        inputs = assemble(chunks, self._part, self._cache)
-        hidden = self._part.forward(inputs.embeds, inputs.positions, deepstack=inputs.deepstack, paged=inputs.paged)
-        sampling = [chunk.sequence for chunk in chunks if chunk.samples]
-        self._advance(chunks)
-        return self._sample(self._part.logits(hidden[inputs.sample_rows]), sampling) if sampling else []
+        failed = [failure for one in plan.displaced for failure in self._set_aside(one)]
+        return failed + self._compute(in_packed_order(plan.chunks))
 
     def stats(self) -> EngineStats:
         """May be called from another thread: reads what single assignments keep whole."""
@@ -102,55 +106,82 @@ class TorchLanguageModel:
             pending_tokens=sum(uncomputed),
         )
 
+    def _compute(self, chunks: list[Chunk]) -> list[Event]:
+        """All chunks in one forward; if that fails, each half by itself, so that what cannot be computed fails alone.
+
+        Nothing advances before a forward and its sampling are done, so doing them again is safe.
+        """
+        if not chunks:
+            return []
+        try:
+            for chunk in chunks:
+                write_in(chunk.sequence, self._cache)
+            sampled = compute(chunks, self._part, self._cache, self._eos)
+        except Exception as error:
+            if len(chunks) == 1:
+                return [self._fail(chunks[0].sequence, error)]
+            logger.warning("computing %d sequences failed (%s); trying halves", len(chunks), type(error).__name__)
+        else:
+            self._advance(chunks)
+            return [event for one in sampled for event in self._report(one)]
+        half = len(chunks) // 2  # outside of the handler, which holds on to the failed forward's memory
+        return self._compute(chunks[:half]) + self._compute(chunks[half:])
+
     def _advance(self, chunks: list[Chunk]) -> None:
         """Count what the forward has put into the pool."""
         for chunk in chunks:
             self._prompt_tokens += max(0, min(chunk.end, chunk.sequence.prompt_length) - chunk.start)
             chunk.sequence.computed = chunk.end
 
-    def _sample(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[TokenOutput | SequenceFailed]:
-        outputs: list[TokenOutput | SequenceFailed] = []
-        sound = torch.isfinite(logits).all(-1)
-        if not bool(sound.all()):
-            good = sound.tolist()
-            outputs += [self._fail(one) for one, fine in zip(sequences, good, strict=True) if not fine]
-            sequences = [one for one, fine in zip(sequences, good, strict=True) if fine]
-            logits = logits[sound]
-        tokens = sampler.sample(logits, sequences, self._eos)
-        logprobs = sampler.logprobs(logits, sequences, tokens)
-        return outputs + [self._emit(*each) for each in zip(sequences, tokens, logprobs, strict=True)]
-
-    def _emit(self, sequence: Sequence, token: int, logprobs: TokenLogprobs | None) -> TokenOutput:
+    def _report(self, sampled: Sampled) -> list[Event]:
+        sequence, token = sampled.sequence, sampled.token
+        if token is None:
+            return [self._fail(sequence, EAServeError("the model's logits are not finite numbers"))]
         sequence.tokens.append(token)
         self._output_tokens += 1
-        reason = self._finished(sequence, token)
-        if reason is not None:
-            self.abort(sequence.id)
-        return TokenOutput(
+        reason = finish_reason(sequence, self._eos, self.max_tokens_per_sequence)
+        output = TokenOutput(
             sequence_id=sequence.id,
             token_id=token,
             finish_reason=reason,
             stop_token=token if reason == "stop" else None,
-            logprobs=logprobs,
+            logprobs=sampled.logprobs,
             times=_first_times(sequence),
         )
+        if reason is not None:
+            self.abort(sequence.id)
+        elif sequence.stop_after == "prefill":
+            return [output, self._hand_over(sequence)]
+        return [output]
 
-    def _finished(self, sequence: Sequence, token: int) -> FinishReason | None:
-        params = sequence.sampling
-        ends = token in params.stop_token_ids or (token in self._eos and not params.ignore_eos)
-        if ends:  # never before min_tokens: the sampler rules it out
-            return "stop"
-        full = len(sequence.tokens) >= self.max_tokens_per_sequence
-        return "length" if full or sequence.produced >= params.max_tokens else None
-
-    def _fail(self, sequence: Sequence) -> SequenceFailed:
+    def _hand_over(self, sequence: Sequence) -> Prefilled | SequenceFailed:
+        try:
+            kv = copy_out(sequence, sequence.blocks, self._cache)
+        except Exception as error:
+            return self._fail(sequence, error)
         self.abort(sequence.id)
-        return SequenceFailed(sequence.id, EAServeError("the model's logits are not finite numbers"))
+        return Prefilled(sequence.id, kv)
+
+    def _set_aside(self, displaced: Displaced) -> list[Event]:
+        try:
+            set_aside(displaced, self._cache)
+        except Exception as error:
+            return [self._fail(displaced.sequence, error)]
+        return []
+
+    def _fail(self, sequence: Sequence, error: Exception) -> SequenceFailed:
+        """Forget the sequence. Our own errors keep their words; of any other only the kind is told."""
+        self.abort(sequence.id)
+        if isinstance(error, EAServeError):
+            return SequenceFailed(sequence.id, error)
+        logger.error("sequence %s failed", sequence.id, exc_info=error)
+        told = f"computing the sequence failed in the engine ({type(error).__name__}); see the worker's log"
+        return SequenceFailed(sequence.id, EAServeError(told))
 
 
 def _first_times(sequence: Sequence) -> PrefillTimes | None:
-    """With the first token only. Transfer is the worker's to know."""
-    if sequence.produced != 1:
+    """With the first token that this engine made only. Transfer is the worker's to know."""
+    if sequence.produced != sequence.given + 1:
         return None
     began = sequence.added if sequence.first_scheduled is None else sequence.first_scheduled
     return PrefillTimes(queue=began - sequence.added, transfer=0.0, prefill=time.monotonic() - began)

@@ -46,6 +46,28 @@ class KVCache:
         self.keys = [torch.zeros(size, dtype=shape.dtype, device=device) for _ in range(shape.layers)]
         self.values = [torch.zeros(size, dtype=shape.dtype, device=device) for _ in range(shape.layers)]
 
+    def slots(self, blocks: list[int], start: int, end: int) -> list[int]:
+        """Where tokens `start` to `end` of a sequence with these blocks lie."""
+        size = self.block_size
+        return [blocks[index // size] * size + index % size for index in range(start, end)]
+
+    def read(self, slots: list[int]) -> torch.Tensor:
+        """A copy of what lies there: (layers, 2, slots, kv_heads, head_dim), contiguous, on the pool's device."""
+        pool = self.keys[0]
+        index = torch.tensor(slots, device=pool.device)
+        copy = pool.new_empty((len(self.keys), 2, len(slots), *pool.shape[1:]))
+        for layer, kept in enumerate(zip(self.keys, self.values, strict=True)):
+            for half, tensor in enumerate(kept):
+                torch.index_select(tensor, 0, index, out=copy[layer, half])
+        return copy
+
+    def write(self, slots: list[int], keys_values: torch.Tensor) -> None:
+        """The reverse of `read`; `keys_values` may lie on any device."""
+        index = torch.tensor(slots, device=self.keys[0].device)
+        for layer, kept in enumerate(zip(self.keys, self.values, strict=True)):
+            for half, tensor in enumerate(kept):
+                tensor.index_copy_(0, index, keys_values[layer, half].to(tensor.device))
+
 
 def blocks_for(shape: KVShape, options: EngineOptions, context: int, device: torch.device) -> int:
     """How many blocks the pool gets: what was asked for, or else enough for `max_sequences` of `context` tokens each,

@@ -1,7 +1,8 @@
 """What one step computes: decode tokens first, then prefill chunks in the rest of the token budget.
 
 First come, first served. When the pool is full the youngest running sequence gives up its blocks and is computed
-again later (preemption by recompute), so the oldest always gets on. As in vLLM's v1 scheduler.
+again later (preemption by recompute), so the oldest always gets on. As in vLLM's v1 scheduler. A sequence that came
+with keys and values cannot be computed again without its media: the plan names it, and what it had is set aside.
 """
 
 from __future__ import annotations
@@ -35,6 +36,22 @@ class Chunk:
         return self.count == self.sequence.uncomputed
 
 
+@dataclass(frozen=True)
+class Displaced:
+    """An imported sequence that gave up its blocks; what they hold is overwritten once the plan's chunks compute."""
+
+    sequence: Sequence
+    blocks: list[int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a step does, in this order: set aside the displaced, compute the chunks."""
+
+    chunks: list[Chunk]
+    displaced: list[Displaced]
+
+
 class Scheduler:
     """Owns the queues and the block pool."""
 
@@ -43,6 +60,7 @@ class Scheduler:
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []  # oldest first
         self.preemptions = 0
+        self._displaced: list[Displaced] = []  # since the last plan
         self._block_size = block_size
         self._max_tokens = max_tokens
         self._max_sequences = max_sequences
@@ -59,8 +77,8 @@ class Scheduler:
         else:
             self.waiting.remove(sequence)
 
-    def schedule(self) -> list[Chunk]:
-        """The next step's chunks; each has its blocks.
+    def schedule(self) -> Plan:
+        """The next step; each of its chunks has its blocks.
 
         Going by age is going by stage: only the youngest can still be prefilling, since none is admitted while
         another's prompt takes the whole budget. So decode tokens come first, and who gives way was not reached yet.
@@ -74,7 +92,9 @@ class Scheduler:
             if self._make_room(sequence, count):
                 chunks.append(Chunk(sequence, count))
                 budget -= count
-        return chunks + self._admit(budget)
+        chunks += self._admit(budget)
+        displaced, self._displaced = self._displaced, []
+        return Plan(chunks, displaced)
 
     def _admit(self, budget: int) -> list[Chunk]:
         """New sequences while budget, places and blocks last; none overtakes another, and none displaces another.
@@ -117,7 +137,10 @@ class Scheduler:
     def _preempt(self, sequence: Sequence) -> None:
         self.preemptions += 1
         self.running.remove(sequence)
+        if sequence.imported:
+            self._displaced.append(Displaced(sequence, sequence.blocks))
+        else:
+            sequence.computed = 0
         self.pool.give_back(sequence.blocks)
         sequence.blocks = []
-        sequence.computed = 0
         self.waiting.appendleft(sequence)

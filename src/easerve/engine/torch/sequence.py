@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
-from easerve.engine.base import NewSequence
+from easerve.engine.base import KVState, NewSequence
 from easerve.models.base import Embedding
 from easerve.request import SamplingParams
 
 
 @dataclass(eq=False)
 class Sequence:
-    """`tokens` are prompt and output together; the first `computed` of them are in the KV pool.
+    """`tokens` are prompt and output together; keys and values of the first `computed` of them exist.
 
-    `media` stay until the sequence is done: a preemption computes the prompt again.
+    They are in the pool, or in `kv` while they wait for room there. A preemption computes a sequence again, for which
+    `media` stay until it is done; what came with keys and values of its own cannot be, and has them set aside instead.
     """
 
     id: str
@@ -24,8 +26,12 @@ class Sequence:
     prompt_length: int
     sampling: SamplingParams
     media: list[tuple[int, Embedding]]  # (index of the first token, embedding), in order
-    positions: torch.Tensor  # (rows, prompt_length) int64, on the CPU
+    positions: torch.Tensor  # (rows, prompt_length) int64, on the CPU; (rows, 0) of one that came with `kv`
     next_position: int  # of the first output token
+    given: int = 0  # output tokens it came with
+    stop_after: Literal["prefill", "decode"] = "decode"
+    imported: bool = False  # came with keys and values
+    kv: KVState | None = None
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
     added: float = field(default_factory=time.monotonic)  # seconds, as the times below
@@ -33,7 +39,20 @@ class Sequence:
 
     @classmethod
     def of(cls, new: NewSequence, positions: torch.Tensor, next_position: int) -> Sequence:
-        return cls(new.id, list(new.prompt), len(new.prompt), new.sampling, new.media, positions, next_position)
+        return cls(
+            id=new.id,
+            tokens=[*new.prompt, *new.produced],
+            prompt_length=len(new.prompt),
+            sampling=new.sampling,
+            media=[] if new.kv else new.media,
+            positions=positions,
+            next_position=next_position,
+            given=len(new.produced),
+            stop_after=new.stop_after,
+            imported=new.kv is not None,
+            kv=new.kv,
+            computed=new.kv.tokens if new.kv else 0,
+        )
 
     @property
     def uncomputed(self) -> int:

@@ -1,0 +1,20 @@
+"""A deployment, typed: what is served, by which workers on which devices, and within which limits."""
+
+from easerve.config.deployment import BUILTIN, Deployment, WorkerEntry, model_folder, served_name
+from easerve.config.files import read_deployment, write_deployment
+from easerve.config.summary import describe, problems
+from easerve.config.topology import WorkerPlan, plan_workers
+
+__all__ = [
+    "BUILTIN",
+    "Deployment",
+    "WorkerEntry",
+    "WorkerPlan",
+    "describe",
+    "model_folder",
+    "plan_workers",
+    "problems",
+    "read_deployment",
+    "served_name",
+    "write_deployment",
+]

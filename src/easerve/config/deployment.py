@@ -1,0 +1,167 @@
+"""The fields of a deployment. Each is an option of the command and a key of the deployment file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from easerve.engine.torch.options import EngineOptions
+from easerve.errors import StartupError
+from easerve.media.options import MediaOptions
+from easerve.policy.batching import BatchOptions
+from easerve.workers.spec import StageName, parse_device
+
+Topology = Literal["aggregated", "colocated", "e-pd", "e-p-d", "easerve"]
+Batching = Literal["gap", "greedy", "count", "age", "control_limit", "smdp"]
+BUILTIN = "builtin"
+
+
+def _option(group: str, default: Any, help_text: str, **bounds: Any) -> Any:
+    """A field that is also a command-line option; `group` is where `--help` shows it."""
+    return Field(default=default, description=help_text, json_schema_extra={"group": group}, **bounds)
+
+
+class WorkerEntry(BaseModel):
+    """Workers of a deployment file: `count` processes with the same stages on the same device."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stages: tuple[StageName, ...] = Field(min_length=1)
+    device: str
+    count: int = Field(default=1, ge=1)
+    name: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9-]{0,30}$")
+
+    @field_validator("device")
+    @classmethod
+    def _is_device(cls, device: str) -> str:
+        try:
+            parse_device(device)
+        except StartupError as error:
+            raise ValueError(error.message) from None
+        return device
+
+
+class Deployment(BaseModel):
+    """Everything `easerve serve` can be told. Times are seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    model: str = _option("Model", BUILTIN, "Folder in Hugging Face layout, hub id, or 'builtin'.")
+    served_model_name: str | None = _option("Model", None, "Name clients use (default: the value of --model).")
+    dtype: str = _option("Model", "auto", "auto (the checkpoint's own), float32, bfloat16 or float16.")
+    max_model_len: int | None = _option(
+        "Model", None, "Longest prompt plus answer, in tokens (default: the model's).", ge=8
+    )
+
+    topology: Topology = _option(
+        "Topology",
+        "colocated",
+        "aggregated: one worker does all; colocated: encode beside prefill/decode on each device; e-pd, e-p-d: each "
+        "on devices of its own; easerve: e-p-d with local prefill beside encode.",
+    )
+    encoders: int = _option("Topology", 1, "Encode workers.", ge=1)
+    prefillers: int = _option("Topology", 1, "Prefill workers, where prefill and decode are apart.", ge=1)
+    decoders: int = _option("Topology", 1, "Decode workers (prefill/decode workers where one does both).", ge=1)
+    device: Literal["auto", "cpu", "cuda"] = _option("Topology", "auto", "Where workers run.")
+    placement: Literal["least_pending", "round_robin"] = _option(
+        "Topology", "least_pending", "How a worker of a pool is chosen."
+    )
+    transfer: Literal["auto", "shm", "zmq", "nixl"] = _option(
+        "Topology", "auto", "How embeddings and KV move between workers; auto: shared memory on one host."
+    )
+    workers: tuple[WorkerEntry, ...] = ()
+
+    batching: Batching = _option("Encode", "greedy", "When queued media are encoded; greedy: when a worker is free.")
+    encode_batch: int = _option("Encode", 8, "Most media items in one encode batch (the bound B).", ge=1)
+    encode_tokens: int | None = _option(
+        "Encode", None, "Most embedding tokens in one encode batch (default: no bound but the items').", ge=1
+    )
+    gap_factor: float = _option("Encode", 1.0, "gap: threshold in mean gaps between arrivals (c).", ge=0, le=2)
+    age_cap: float = _option("Encode", 0.05, "Longest any rule holds an item (A).", ge=0)
+    age_window: float = _option("Encode", 1.0, "age: window in mean gaps between arrivals (a).", ge=0)
+    control_limit: int = _option("Encode", 2, "control_limit: serve when so many items wait (M).", ge=1)
+    device_price: float = _option("Encode", 0.0, "smdp: what a second of the device is worth elsewhere (w).", ge=0)
+    arrival_rate: float | None = _option("Encode", None, "Media items a second to start the estimate from.", gt=0)
+    max_encode_queue: int = _option("Encode", 4096, "Most media items waiting for encode; more are shed.", ge=1)
+    embedding_cache_gb: float = _option("Encode", 0.5, "Size of the embedding cache in host memory; 0: none.", ge=0)
+    frontend_decoding: bool = _option(
+        "Encode", True, "Fetch and decode media in the front end; if not, encode workers do."
+    )
+
+    offload: Literal["deficit", "token_deficit", "none"] = _option(
+        "Prefill", "deficit", "Where media requests are prefilled when encode workers can too; none: always remote."
+    )
+    remote_ratio: float = _option("Prefill", 0.5, "Share of them prefilled in the remote pool (s).", ge=0, le=1)
+
+    kv_cache_gb: float | None = _option("Engine", None, "Size of the KV pool (default: by device and model).", gt=0)
+    max_batched_tokens: int = _option("Engine", 2048, "Most tokens in one engine step.", ge=16)
+    max_sequences: int = _option("Engine", 64, "Most sequences decoded together.", ge=1)
+
+    slo_ttft: float | None = _option("Objectives", None, "Time to first token wanted, in seconds.", gt=0)
+    slo_tpot: float | None = _option("Objectives", None, "Time per output token wanted, in seconds.", gt=0)
+
+    limit_images: int = _option("Limits", 8, "Most images in one request.", ge=0)
+    max_requests: int = _option("Limits", 1024, "Most requests in flight; more are answered 429.", ge=1)
+    max_body_mb: float = _option("Limits", 64.0, "Largest request body, in MiB.", gt=0)
+    request_timeout: float = _option("Limits", 120.0, "Longest wait for any one stage, in seconds.", gt=0)
+    startup_timeout: float = _option("Limits", 300.0, "Longest wait for the workers to load, in seconds.", gt=0)
+    drain_timeout: float = _option("Limits", 30.0, "Longest wait for running requests at a stop, in seconds.", ge=0)
+    heartbeat_timeout: float = _option("Limits", 5.0, "Silence after which a worker counts as stalled.", ge=1)
+    max_restarts: int = _option("Limits", 10, "Deaths in a row after which a worker is given up; 0: no restart.", ge=0)
+
+    allowed_local_media_path: Path | None = _option(
+        "Media", None, "Folder that file:// URLs may read from (default: none)."
+    )
+    allowed_media_domains: tuple[str, ...] = _option(
+        "Media", (), "Hosts that media may be fetched from, private ones included (default: any public host)."
+    )
+    media_timeout: float = _option("Media", 10.0, "Longest fetch of one media item, in seconds.", gt=0)
+    max_media_mb: float = _option("Media", 50.0, "Largest media file, in MiB.", gt=0)
+
+    @property
+    def engine(self) -> EngineOptions:
+        return EngineOptions(
+            kv_cache_bytes=None if self.kv_cache_gb is None else int(self.kv_cache_gb * 2**30),
+            max_batched_tokens=self.max_batched_tokens,
+            max_sequences=self.max_sequences,
+            max_model_len=self.max_model_len,
+        )
+
+    @property
+    def media(self) -> MediaOptions:
+        return MediaOptions(
+            fetch_timeout_s=self.media_timeout,
+            max_bytes=int(self.max_media_mb * 2**20),
+            allowed_local_path=self.allowed_local_media_path,
+            allowed_domains=self.allowed_media_domains,
+        )
+
+    @property
+    def batch_options(self) -> BatchOptions:
+        return BatchOptions(
+            gap_factor=self.gap_factor,
+            age_cap=self.age_cap,
+            age_window=self.age_window,
+            minimum=self.control_limit,
+            device_price=self.device_price,
+            max_items=self.encode_batch,
+        )
+
+
+def model_folder(deployment: Deployment) -> str:
+    """What to hand to the model registry."""
+    if deployment.model != BUILTIN:
+        return deployment.model
+    from easerve.builtin import model_path
+
+    folder = model_path()
+    if not (folder / "config.json").exists():
+        raise StartupError(f"the built-in model is missing from {folder}; reinstall the package")
+    return str(folder)
+
+
+def served_name(deployment: Deployment) -> str:
+    """The name clients use."""
+    return deployment.served_model_name or deployment.model

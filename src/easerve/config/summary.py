@@ -1,0 +1,53 @@
+"""A deployment in words: what it comes to, and what is wrong with it as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from easerve.config.deployment import Deployment, served_name
+from easerve.config.topology import WorkerPlan, plan_workers
+
+
+def describe(deployment: Deployment) -> dict[str, str]:
+    """The effective configuration, for the start of a server."""
+    plans = plan_workers(deployment)
+    described = {
+        "model": f"{deployment.model} (served as {served_name(deployment)})",
+        "topology": "as listed" if deployment.workers else deployment.topology,
+        "workers": "\n".join(f"{plan.name}: {' + '.join(plan.stages)} on {plan.device}" for plan in plans),
+        "encode": _encode(deployment),
+        "cache": f"{deployment.embedding_cache_gb:g} GiB of embeddings",
+        "transfer": deployment.transfer,
+        "limits": f"{deployment.limit_images} images a request, {deployment.max_requests} requests in flight",
+    }
+    if _local(plans):
+        described["prefill"] = f"offload {deployment.offload}, {deployment.remote_ratio:.0%} of media requests remote"
+    return described
+
+
+def problems(deployment: Deployment) -> list[str]:
+    """What would keep it from serving, in words; empty when nothing does."""
+    plans = plan_workers(deployment)
+    stages = Counter(stage for plan in plans for stage in plan.stages)
+    names = Counter(plan.name for plan in plans)
+    found = [f"two workers are called {name}" for name, count in names.items() if count > 1]
+    if not stages["encode"]:
+        found.append("no worker encodes; add one with `stages: [encode]`")
+    if not stages["prefill"]:
+        found.append("no worker prefills; add one with `stages: [prefill, decode]`")
+    if not stages["decode"]:
+        found.append("no worker decodes; add one with `stages: [decode]`, or add decode to a prefill worker")
+    return found
+
+
+def _local(plans: list[WorkerPlan]) -> bool:
+    return any(plan.stages == ("encode", "prefill") for plan in plans)
+
+
+def _encode(deployment: Deployment) -> str:
+    budget = "" if deployment.encode_tokens is None else f" and {deployment.encode_tokens} tokens"
+    where = "front end" if deployment.frontend_decoding else "encode workers"
+    return (
+        f"batching {deployment.batching}, at most {deployment.encode_batch} items{budget} a batch; "
+        f"media decoded by the {where}"
+    )

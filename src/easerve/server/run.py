@@ -1,0 +1,146 @@
+"""A server's life: workers, pipeline and HTTP API, wired together and taken down in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from easerve.api.app import create_app
+from easerve.api.backend import PictureLoader
+from easerve.api.options import ApiOptions
+from easerve.api.service import load_served_model
+from easerve.config import Deployment, model_folder, plan_workers, problems, served_name
+from easerve.errors import StartupError
+from easerve.media import MediaLoader, PictureStore
+from easerve.models.base import Family
+from easerve.models.registry import load_family
+from easerve.observe.metrics import RequestMetrics
+from easerve.observe.stages import StageMetrics, StateCollector
+from easerve.pipeline.pipeline import Pipeline
+from easerve.policy.restart import RestartRule
+from easerve.server.http import listening, serving
+from easerve.server.states import collect_pipeline, collect_workers
+from easerve.server.wiring import Staff, make_pipeline
+from easerve.transfer.arrays import ArrayStore
+from easerve.transfer.choose import Transfers, make_transfer
+from easerve.transfer.ledger import Ledger
+from easerve.workers import run_folder
+from easerve.workers.hub import Hub
+from easerve.workers.messages import Ready
+from easerve.workers.remote_pictures import PicturePool, RemotePictures
+from easerve.workers.spec import ProgressReport, WorkerSpec
+from easerve.workers.supervisor import Patience, Supervisor
+
+
+@dataclass
+class Server:
+    """A running server."""
+
+    url: str
+    model: str
+    pipeline: Pipeline
+    supervisor: Supervisor
+    ledger: Ledger
+    transfer: Transfers
+    ready: dict[str, Ready]
+    serving: asyncio.Task[None]
+
+    async def ended(self) -> None:
+        """Returns when the HTTP server has stopped by itself, which it does only on an error."""
+        await asyncio.shield(self.serving)
+
+
+@asynccontextmanager
+async def running(
+    deployment: Deployment, on_progress: ProgressReport, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Server]:
+    """Start a server and serve until the block ends; port 0 takes a free one.
+
+    Raises StartupError with the reason if it cannot start.
+    """
+    if faults := problems(deployment):
+        raise StartupError("; ".join(faults))
+    async with AsyncExitStack() as exits:
+        listener = exits.enter_context(listening(host, port))
+        family = load_family(model_folder(deployment))
+        folder = run_folder.create()
+        exits.callback(run_folder.remove, folder)
+        hub = Hub(folder)
+        exits.callback(hub.close)
+        hub.start()
+        transfer = make_transfer(deployment.transfer, folder, "front-end")
+        exits.callback(transfer.close)
+        ledger = Ledger(transfer)
+        registry = CollectorRegistry()
+        observer = StageMetrics(registry, deployment.slo_ttft, deployment.slo_tpot)
+        pipeline = make_pipeline(deployment, ledger, observer)
+        pictures = PicturePool(deployment.request_timeout)
+        supervisor = _supervisor(deployment, hub, ledger, Staff(pipeline, pictures), on_progress)
+        states = StateCollector(registry)
+        collect_pipeline(states, pipeline)
+        collect_workers(states, supervisor, ledger, transfer)
+        exits.push_async_callback(supervisor.stop)
+        ready, served = await asyncio.gather(
+            supervisor.start(_specs(deployment, family, hub, str(folder))),
+            asyncio.to_thread(load_served_model, family, served_name(deployment)),
+        )
+        media: PictureLoader
+        if deployment.frontend_decoding:
+            loader = MediaLoader(deployment.media)
+            exits.push_async_callback(loader.aclose)
+            media = PictureStore(loader, ArrayStore(transfer), served.salt)
+        else:
+            media = RemotePictures(pictures, ledger, served.salt)
+        app = create_app(
+            model=served.within(_longest(ready)),
+            pipeline=pipeline,
+            media=media,
+            buffers=ledger,
+            metrics=RequestMetrics(registry),
+            options=ApiOptions(
+                limit_images=deployment.limit_images, max_body_bytes=int(deployment.max_body_mb * 2**20)
+            ),
+        )
+        task = await exits.enter_async_context(serving(app, listener, deployment.drain_timeout))
+        url = f"http://{host}:{listener.getsockname()[1]}"
+        yield Server(url, served.name, pipeline, supervisor, ledger, transfer, ready, task)
+
+
+def _supervisor(
+    deployment: Deployment, hub: Hub, ledger: Ledger, staff: Staff, on_progress: ProgressReport
+) -> Supervisor:
+    return Supervisor(
+        hub=hub,
+        ledger=ledger,
+        pools=staff,
+        on_progress=on_progress,
+        restart=RestartRule(most_in_a_row=deployment.max_restarts),
+        patience=Patience(startup=deployment.startup_timeout, silence=deployment.heartbeat_timeout),
+    )
+
+
+def _specs(deployment: Deployment, family: Family, hub: Hub, folder: str) -> list[WorkerSpec]:
+    return [
+        WorkerSpec(
+            name=plan.name,
+            stages=plan.stages,
+            device=plan.device,
+            model=str(family.folder),
+            endpoint=hub.endpoint,
+            run_folder=folder,
+            dtype=deployment.dtype,
+            engine=deployment.engine,
+            media=deployment.media if "encode" in plan.stages and not deployment.frontend_decoding else None,
+            transfer=deployment.transfer,
+        )
+        for plan in plan_workers(deployment)
+    ]
+
+
+def _longest(ready: dict[str, Ready]) -> int:
+    """Tokens of prompt and answer that every generating worker can hold."""
+    return min(one.max_tokens_per_sequence for one in ready.values() if one.max_tokens_per_sequence)

@@ -1,0 +1,90 @@
+"""The states of a server's parts, named for `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from easerve.observe.stages import StateCollector
+from easerve.pipeline.pipeline import Pipeline
+from easerve.transfer.choose import Transfers
+from easerve.transfer.ledger import Ledger
+from easerve.workers.messages import Heartbeat
+from easerve.workers.supervisor import Supervisor
+
+_WORKER_GAUGES = {
+    "worker_resident_bytes": ("Memory of the process.", "resident_bytes"),
+    "sequences_running": ("Sequences being prefilled or decoded.", "sequences_running"),
+    "sequences_waiting": ("Sequences waiting in the engine.", "sequences_waiting"),
+    "kv_blocks": ("Blocks of the KV pool.", "kv_blocks_total"),
+    "kv_blocks_used": ("Blocks of the KV pool in use.", "kv_blocks_used"),
+    "worker_buffers": ("Transfer buffers put by the worker and not yet released.", "buffers"),
+}
+_WORKER_COUNTERS = {
+    "encode_busy_seconds": ("Time spent encoding; its rate is the busy fraction.", "encode_seconds"),
+    "generate_busy_seconds": ("Time spent in engine steps; its rate is the busy fraction.", "generate_seconds"),
+    "worker_items_encoded": ("Media items encoded.", "items_encoded"),
+    "worker_prompt_tokens": ("Prompt tokens prefilled.", "prompt_tokens"),
+    "worker_output_tokens": ("Tokens generated.", "output_tokens"),
+    "preemptions": ("Sequences that gave up their KV blocks.", "preemptions"),
+    "tensors_opened": ("Tensors received from other processes.", "tensors_opened"),
+    "transfer_bytes": ("Bytes of tensors put and opened.", "transfer_bytes"),
+}
+
+
+def collect_pipeline(states: StateCollector, pipeline: Pipeline) -> None:
+    """Queues, loads and the cache."""
+    encode, cache, store, pools = pipeline.encode_pool, pipeline.cache, pipeline.cache.store, pipeline.pools
+    states.gauge("requests_admitted", "Requests in the pipeline.", lambda: {(): pipeline.admission.in_flight})
+    states.gauge("encode_queue_items", "Media items waiting for encode.", lambda: {(): encode.queue_length})
+    states.gauge(
+        "pending_tokens",
+        "Tokens a worker still has to encode or prefill, or is decoding.",
+        lambda: {
+            (stage, name): load.pending_tokens
+            for stage, pool in (
+                ("encode", encode), ("prefill", pools.prefill), ("local prefill", pools.local), ("decode", pools.decode)
+            )
+            for name, load in pool.loads().items()
+        },
+        "stage",
+        "worker",
+    )  # fmt: skip
+    states.counter("embedding_cache_hits", "Items found.", lambda: {(): store.hits})
+    states.counter("embedding_cache_misses", "Items not found.", lambda: {(): store.misses})
+    states.counter("embedding_cache_joins", "Items that joined an encode in flight.", lambda: {(): cache.joins})
+    states.counter("embedding_cache_evictions", "Items evicted.", lambda: {(): store.evictions})
+    states.gauge("embedding_cache_bytes", "Bytes held.", lambda: {(): store.bytes})
+    states.gauge("embedding_cache_pinned", "Embeddings that requests are using.", lambda: {(): store.pinned})
+
+
+def collect_workers(states: StateCollector, supervisor: Supervisor, ledger: Ledger, transfer: Transfers) -> None:
+    """Processes and what they last said of themselves."""
+    states.gauge(
+        "workers_up", "1 for each worker that is up.", lambda: {(name,): 1 for name in supervisor.clients}, "worker"
+    )
+    states.counter(
+        "worker_restarts",
+        "Times a worker was started again.",
+        lambda: {(name,): count for name, count in supervisor.restarts.items()},
+        "worker",
+    )
+    states.gauge(
+        "buffers",
+        "Buffers of workers (embeddings, KV, pixels) held for requests and the cache.",
+        lambda: {(): ledger.live},
+    )
+    states.gauge("front_end_buffers", "Pixel buffers held.", lambda: {(): transfer.buffers})
+    for name, (text, field) in _WORKER_GAUGES.items():
+        states.gauge(name, text, _reader(supervisor, field), "worker")
+    for name, (text, field) in _WORKER_COUNTERS.items():
+        states.counter(name, text, _reader(supervisor, field), "worker")
+
+
+def _reader(supervisor: Supervisor, field: str) -> Callable[[], dict[tuple[str, ...], float]]:
+    def read() -> dict[tuple[str, ...], float]:
+        beats: dict[str, Heartbeat | None] = {
+            name: client.last_heartbeat for name, client in supervisor.clients.items()
+        }
+        return {(name,): getattr(beat, field) for name, beat in beats.items() if beat is not None}
+
+    return read

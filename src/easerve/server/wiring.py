@@ -1,0 +1,80 @@
+"""From a deployment to a pipeline, and from workers that come and go to its pools."""
+
+from __future__ import annotations
+
+from easerve.config import Deployment
+from easerve.pipeline.cache import EmbeddingCache
+from easerve.pipeline.encode import EncodePolicy, EncodePool
+from easerve.pipeline.observer import Observer
+from easerve.pipeline.pipeline import Deadlines, Pipeline
+from easerve.pipeline.pool import Pool
+from easerve.pipeline.sequence import Pools
+from easerve.policy.admission import Admission
+from easerve.policy.arrivals import ArrivalRate
+from easerve.policy.batching import Batcher, make_rule
+from easerve.policy.cache import ByteLRU
+from easerve.policy.offload import make_offload
+from easerve.policy.placement import PLACEMENTS
+from easerve.policy.service import ServiceTime
+from easerve.policy.slack import Slack
+from easerve.transfer.ledger import Ledger
+from easerve.workers.client import WorkerClient
+from easerve.workers.remote_pictures import PicturePool
+
+
+def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer) -> Pipeline:
+    """A pipeline without workers yet."""
+    encode_pool = EncodePool(_encode_policy(deployment), ledger, observer)
+    place = PLACEMENTS[deployment.placement]
+    seconds = deployment.request_timeout
+    return Pipeline(
+        encode_pool=encode_pool,
+        pools=Pools(
+            prefill=Pool("prefill", place()), local=Pool("local prefill", place()), decode=Pool("decode", place())
+        ),
+        cache=EmbeddingCache(encode_pool, ByteLRU(int(deployment.embedding_cache_gb * 2**30)), ledger),
+        admission=Admission(deployment.max_requests),
+        offload=make_offload(deployment.offload, deployment.remote_ratio),
+        slack=Slack(deployment.slo_ttft),
+        buffers=ledger,
+        deadlines=Deadlines(encode=seconds, first_token=seconds, next_token=seconds),
+        observer=observer,
+    )
+
+
+def _encode_policy(deployment: Deployment) -> EncodePolicy:
+    arrivals = ArrivalRate(configured_rate=deployment.arrival_rate)
+    service = ServiceTime()
+    rule = make_rule(deployment.batching, deployment.batch_options, arrivals, service)
+    return EncodePolicy(
+        batcher=Batcher(rule, deployment.encode_batch, deployment.encode_tokens),
+        arrivals=arrivals,
+        service=service,
+        placement=PLACEMENTS[deployment.placement](),
+        max_queue=deployment.max_encode_queue,
+    )
+
+
+class Staff:
+    """Brings workers into the pools of their stages, and takes them out."""
+
+    def __init__(self, pipeline: Pipeline, pictures: PicturePool) -> None:
+        self._encode = pipeline.encode_pool
+        self._pictures = pictures
+        self._pools = pipeline.pools
+
+    def worker_up(self, worker: WorkerClient) -> None:
+        stages = worker.stages
+        if "encode" in stages:
+            self._encode.add_worker(worker)
+            self._pictures.add_worker(worker)
+        if "prefill" in stages:
+            beside_encode = "encode" in stages and not worker.decodes
+            (self._pools.local if beside_encode else self._pools.prefill).add_worker(worker)
+        elif worker.decodes:
+            self._pools.decode.add_worker(worker)
+
+    def worker_lost(self, name: str, *, returns: bool) -> None:
+        pools = (self._encode, self._pictures, self._pools.prefill, self._pools.local, self._pools.decode)
+        for pool in pools:
+            pool.remove_worker(name, returns=returns)

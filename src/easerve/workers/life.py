@@ -1,0 +1,106 @@
+"""One life of a worker: its process, its connection, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+from easerve.transfer.ledger import Ledger
+from easerve.workers.client import WorkerClient
+from easerve.workers.hub import Hub
+from easerve.workers.launcher import LocalProcess
+from easerve.workers.messages import FromWorker, Message, Progress, Ready, StartFailed, Stop
+from easerve.workers.spec import ProgressReport, WorkerSpec
+
+_numbers = itertools.count()
+LAST_WORDS_SECONDS = 0.05  # the last message of a dead process may still be in the socket
+
+LOADING_PATIENCE = 10  # times as quiet may be who is loading: some imports let no other thread run
+
+
+class Life:
+    """Begins when made; `bury` settles what it leaves. No other life, past or future, has its identity."""
+
+    def __init__(self, spec: WorkerSpec, hub: Hub, ledger: Ledger, on_progress: ProgressReport) -> None:
+        loop = asyncio.get_running_loop()
+        self._name = spec.name
+        self._identity = f"{spec.name}.{next(_numbers)}"
+        self._hub = hub
+        self._ledger = ledger
+        self._on_progress = on_progress
+        self._ready: asyncio.Future[Ready] = loop.create_future()
+        self._reason = ""  # of its end, where that is known before the process has ended
+        self._quiet_looks = 0
+        self.client = WorkerClient(spec.name, spec.stages, self._send, ledger)
+        hub.register(self._identity, self._handle)
+        self._launch = loop.create_task(LocalProcess.start(spec, self._identity), name=f"launch {self._identity}")
+
+    @property
+    def is_up(self) -> bool:
+        return self._ready.done()
+
+    @property
+    def pid(self) -> int | None:
+        """None in the moment before the process is there."""
+        return self._launch.result().pid if self._launch.done() else None
+
+    async def ready(self) -> Ready | None:
+        """Returns when it is loaded, or with None when it ended before that."""
+        process = await asyncio.shield(self._launch)
+        ended = asyncio.ensure_future(process.wait())
+        either: set[asyncio.Future[Any]] = {self._ready, ended}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+        return self._ready.result() if self._ready.done() else None
+
+    async def death(self) -> str:
+        """Why, once it has ended."""
+        process = await asyncio.shield(self._launch)
+        code = await process.wait()
+        await asyncio.sleep(LAST_WORDS_SECONDS)
+        if self._reason:
+            return self._reason
+        how = f"died ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+        if self.is_up:
+            return how
+        words = process.last_words
+        return f"{how} while starting{': ' + words if words else ''}"
+
+    def check_pulse(self, longest_quiet: float) -> None:
+        """Called at every look for heartbeats; kills a process that was quiet for too many of them."""
+        self._quiet_looks += 1
+        longest_quiet *= 1 if self.is_up else LOADING_PATIENCE
+        if self._quiet_looks > longest_quiet and self._launch.done() and not self._reason:
+            self._reason = "sent no heartbeat, was taken for stalled and killed"
+            self._launch.result().kill()
+
+    def bury(self, reason: str) -> None:
+        """End everything that waits for it, and give back what it had not told of."""
+        self._hub.unregister(self._identity)
+        self.client.lose(reason)
+        self._ledger.sweep(self._identity)
+
+    async def stop(self, patience: float) -> None:
+        """Ask it to end, give it `patience` seconds, then insist."""
+        process = await self._launch
+        self._send(Stop())
+        await process.end(patience)
+        self.bury("was stopped")
+
+    def _send(self, message: Message) -> None:
+        self._hub.send(self._identity, message)
+
+    def _handle(self, message: FromWorker) -> None:
+        self._quiet_looks = 0
+        match message:
+            case Progress(text=text):
+                self._on_progress(self._name, text)
+            case Ready():
+                self._ready.set_result(message)
+            case StartFailed(reason=reason):
+                self._reason = self._reason or reason
+            case _:
+                self.client.handle(message)

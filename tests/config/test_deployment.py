@@ -1,0 +1,117 @@
+"""Deployments: presets on whatever devices there are, files that read back, and faults told by place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from easerve.cli.configuring import check_file
+from easerve.config import Deployment, WorkerEntry, plan_workers, problems, read_deployment, write_deployment
+from easerve.config import topology as topologies
+from easerve.errors import StartupError
+
+TOPOLOGIES = ("aggregated", "colocated", "e-pd", "e-p-d", "easerve")
+
+
+def stages(deployment: Deployment) -> list[str]:
+    return [f"{plan.name}: {'+'.join(plan.stages)}" for plan in plan_workers(deployment)]
+
+
+def test_presets_have_their_stages() -> None:
+    assert stages(Deployment(topology="aggregated")) == ["worker-0: encode+prefill+decode"]
+    assert stages(Deployment(topology="colocated")) == ["encode-0: encode", "generate-0: prefill+decode"]
+    assert stages(Deployment(topology="e-p-d", encoders=2)) == [
+        "encode-0: encode", "encode-1: encode", "prefill-0: prefill", "decode-0: decode"
+    ]  # fmt: skip
+    assert stages(Deployment(topology="easerve", decoders=2)) == [
+        "encode-0: encode+prefill", "prefill-0: prefill", "decode-0: decode", "decode-1: decode"
+    ]  # fmt: skip
+
+
+@given(
+    topology=st.sampled_from(TOPOLOGIES),
+    encoders=st.integers(1, 5),
+    decoders=st.integers(1, 5),
+    cores=st.integers(1, 40),
+)
+def test_presets_map_onto_any_number_of_cores(topology: str, encoders: int, decoders: int, cores: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topologies, "usable_cores", lambda: list(range(cores)))
+        deployment = Deployment(topology=topology, encoders=encoders, decoders=decoders, device="cpu")  # type: ignore[arg-type]
+        plans = plan_workers(deployment)
+    assert problems(deployment) == []
+    assert len({plan.name for plan in plans}) == len(plans)
+    used = [core for plan in plans for core in plan.device.indices]
+    assert all(plan.device.indices for plan in plans)
+    assert set(used) <= set(range(cores))
+    if len(plans) <= 3 and cores >= len(plans):
+        assert sorted(used) == list(range(cores)), "cores were left out or given twice"
+
+
+@pytest.mark.parametrize("devices", [1, 2, 8])
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_presets_map_onto_any_number_of_gpus(topology: str, devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topologies, "cuda_devices", lambda: devices)
+    plans = plan_workers(Deployment(topology=topology, device="cuda", encoders=2, decoders=2))  # type: ignore[arg-type]
+    assert {plan.device.kind for plan in plans} == {"cuda"}
+    assert all(plan.device.indices[0] < devices for plan in plans)
+    encoding = {plan.device for plan in plans if plan.stages[0] == "encode"}
+    decoding = {plan.device for plan in plans if plan.stages[-1] == "decode"}
+    if devices == 8 and topology.startswith("e"):
+        assert not encoding & decoding, "encode shares a device with decode although there are enough"
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_a_written_file_reads_back_as_the_same(topology: str, tmp_path: Path) -> None:
+    workers = (
+        WorkerEntry(stages=("encode",), device="cpu:0", count=2),
+        WorkerEntry(stages=("prefill", "decode"), device="cuda:1"),
+    )
+    for deployment in (
+        Deployment(topology=topology, batching="gap", gap_factor=0.5, allowed_media_domains=("a.example",)),  # type: ignore[arg-type]
+        Deployment(workers=workers, slo_ttft=0.5),
+    ):
+        write_deployment(deployment, tmp_path / "deployment.yaml", comment="why\nand how")
+        assert read_deployment(tmp_path / "deployment.yaml") == deployment
+
+
+def test_overrides_come_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "deployment.yaml").write_text("batching: gap\nencode_batch: 4\n")
+    assert read_deployment(tmp_path / "deployment.yaml", encode_batch=2) == Deployment(batching="gap", encode_batch=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("batching: slow", ["batching", "'gap'", "not 'slow'"]),
+        ("encode_batch: 0\nremote_ratio: 2", ["encode_batch", "remote_ratio"]),
+        ("modell: x", ["modell", "no such field"]),
+        ("workers: [{stages: [encode], device: tpu:0}]", ["workers[0].device", "cpu:0-3"]),
+        ("workers: [{stages: [encode, think], device: 'cpu:0'}]", ["workers[0].stages[1]", "'think'"]),
+        ("workers: [{stages: [encode], device: 'cpu:0'}]", ["no worker prefills", "no worker decodes"]),
+        ("workers: [{stages: [encode, prefill], device: 'cpu:0'}]", ["no worker decodes"]),
+        (
+            "workers: [{stages: [encode, prefill, decode], device: 'cpu:0', name: a}, "
+            "{stages: [encode], device: 'cpu:0', name: a}]",
+            ["two workers are called a"],
+        ),
+        ("- a list", ["field: value"]),
+        ("a: [", ["no YAML"]),
+    ],
+)
+def test_faults_of_a_file_are_told_by_place(text: str, words: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(text)
+    console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))
+    try:
+        assert not check_file(file, console)
+        said = console.export_text()
+    except StartupError as error:
+        said = error.message
+    assert str(file) in said
+    for word in words:
+        assert word in said
