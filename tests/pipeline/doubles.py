@@ -168,6 +168,7 @@ class World:
         cache_bytes: int = 0,
         survives_owner: bool = True,
         remote_ratio: float = 0.5,
+        max_queue: int = 1000,
     ) -> None:
         self.memory = Memory(survives_owner=survives_owner)
         self.encoders = [FakeEncoder(f"encode-{i}", self.memory, delay) for i in range(encoders)]
@@ -179,7 +180,7 @@ class World:
         observer, arrivals, service = Observer(), ArrivalRate(), ServiceTime()
         rule = make_rule("greedy", BatchOptions(max_items=bound), arrivals, service)
         encode = EncodePool(
-            EncodePolicy(Batcher(rule, bound), arrivals, service, LeastPending()), self.memory, observer
+            EncodePolicy(Batcher(rule, bound), arrivals, service, LeastPending(), max_queue), self.memory, observer
         )
         pools = Pools(*(Pool(name, LeastPending()) for name in ("prefill", "local prefill", "decode")))
         self.pipeline = Pipeline(

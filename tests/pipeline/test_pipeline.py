@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from easerve.errors import DeadlineExceeded, EAServeError, Overloaded, Unavailable, WorkerLost
 from easerve.pipeline.pipeline import Deadlines
+from easerve.pipeline.stages import EncodedBatch
 from easerve.pipeline.timing import RequestTimes
-from easerve.request import EmbeddingRef
+from easerve.request import EmbeddingRef, MediaItem
 
 from .doubles import World
 
@@ -170,3 +172,30 @@ def test_cancelled_at_any_moment_nothing_stays_behind(
         world.assert_clean()
 
     asyncio.run(scenario())
+
+
+async def test_a_full_encode_queue_sheds_media_and_text_goes_on() -> None:
+    world = World(delay=0.01, bound=1, max_queue=3)
+    requests = [world.request(str(i), [f"key#{i}"]) for i in range(8)]
+    results = await asyncio.gather(
+        *(world.run(request) for request in [*requests, world.request("text", [])]), return_exceptions=True
+    )
+    served = [result for result in results if isinstance(result, list)]
+    assert results[-1] == [0]
+    assert len(served) >= 4
+    assert all(isinstance(result, Overloaded) and result.retry_after for result in results if result not in served)
+    world.assert_clean()
+
+
+async def test_too_few_results_for_a_batch_fail_the_rest_at_once() -> None:
+    world = World()
+    encode = world.encoders[0].encode
+
+    async def forgetful(items: Sequence[MediaItem]) -> EncodedBatch:
+        return await encode(items[:1])
+
+    world.encoders[0].encode = forgetful  # type: ignore[method-assign]
+    with pytest.raises(EAServeError, match="answered 3 media items with 1"):
+        await world.run(world.request("a", ["key#1", "key#2", "key#3"]))
+    await asyncio.sleep(0.01)
+    world.assert_clean()

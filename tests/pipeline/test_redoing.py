@@ -138,3 +138,17 @@ async def test_media_wait_for_an_encoder_on_its_way_back() -> None:
     world.pipeline.encode_pool.add_worker(encoder)
     assert await waiting == [0, 1, 2, 3, 4]
     world.assert_clean()
+
+
+async def test_kv_that_is_gone_is_made_again() -> None:
+    world = World(apart=True, delay=0.002)
+    decoder = world.decoders[0]
+    world.pipeline.pools.decode.remove_worker(decoder.name, returns=True)
+    running = asyncio.create_task(world.run(world.request("a", KEYS)))
+    while not any(name.startswith("kv:") for name in world.memory.held):
+        await asyncio.sleep(0.001)
+    world.memory.held = {name for name in world.memory.held if not name.startswith("kv:")}
+    world.pipeline.pools.decode.add_worker(decoder)
+    assert await running == [0, 1, 2, 3, 4]
+    assert [job.produced for job in world.generators[0].started] == [(), (0,)]
+    world.assert_clean()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -156,3 +157,26 @@ def test_help_and_version() -> None:
         assert "--kv-cache-gb" in said
     said = subprocess.run([*EASERVE, "--version"], capture_output=True, text=True, check=True).stdout
     assert re.fullmatch(r"easerve \d+\.\d+\.\d+", said.strip())
+
+
+def test_sigterm_lets_running_requests_end() -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1500, "ignore_eos": True, "temperature": 0}
+    with serving() as (process, url, workers), ThreadPoolExecutor() as threads:
+        asked = [threads.submit(httpx.post, f"{url}/v1/chat/completions", json=body, timeout=60) for _ in range(3)]
+        while sum_of(url, "easerve_requests_admitted") < 3:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGTERM)  # to the workers too, as service managers do
+        time.sleep(0.2)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{url}/health")
+        for one in asked:
+            response = one.result()
+            assert response.status_code == 200, response.text
+            assert response.json()["usage"]["completion_tokens"] == 1500
+        assert process.wait(20) == 0
+    assert [worker for worker in workers if worker.is_running()] == []
+
+
+def sum_of(url: str, metric: str) -> float:
+    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.split("{")[0].split()[0] == metric)

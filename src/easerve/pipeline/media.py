@@ -48,11 +48,8 @@ class RequestMedia:
         await all_or_nothing([self._fetch(index, latest_start) for index in missing])
 
     async def _fetch(self, index: int, latest_start: float) -> None:
-        item = self.items[index]
-        embedding, self.times[index] = await self._cache.get(item, latest_start)
+        embedding, self.times[index] = await self._cache.get(self.items[index], latest_start)
         self._embeddings[index] = embedding
-        if self._buffers.survives_owner:
-            self._buffers.release(item.pixels)
 
     async def renew(self, lost: Embedded) -> None:
         """Embeddings again, some of `lost` having gone with their worker. Several sequences of the request may ask."""
@@ -65,9 +62,17 @@ class RequestMedia:
             self._embeddings.clear()
             await self.fetch(latest_start=0.0)
 
+    def prefilled(self) -> None:
+        """The embeddings have been used. Pixels stay where a prefill that is done again might not find them."""
+        if self._buffers.survives_owner:
+            self._release_pixels()
+
     def release(self) -> None:
-        for item in self.items:
-            self._buffers.release(item.pixels)
+        self._release_pixels()
         for embedding in self._embeddings.values():
             self._cache.unpin(embedding)
         self._embeddings.clear()
+
+    def _release_pixels(self) -> None:
+        for item in self.items:
+            self._buffers.release(item.pixels)

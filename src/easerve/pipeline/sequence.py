@@ -144,6 +144,7 @@ class SequenceRun:
             self._drop_kv()
             return
         times.prefill = times.prefill or worker_times
+        self._around.media.prefilled()
         assignment.lighten()
         assignment.observe(len(self._prompt) + len(self._produced) - 1, worker_times.prefill)
 
