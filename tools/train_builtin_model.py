@@ -517,7 +517,7 @@ def train(arguments: argparse.Namespace) -> None:
         if stage != "cells":
             told = [rows.told(scenes.TRAINED[2:]) for _ in range(12 if stage == "words" else arguments.told)]
             loss = loss + (1.0 if stage == "words" else 0.3) * answer_loss(model, collate(told), None)
-            loss = loss + 0.1 * answer_loss(model, collate([rows.sums(8)]), None)
+            loss = loss + arguments.sums * answer_loss(model, collate([rows.sums(8)]), None)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -544,6 +544,7 @@ def main() -> int:
     parser.add_argument("--told", type=int, default=4, help="rows a step with a scene in words (default: 4)")
     parser.add_argument("--words-first", type=int, default=600, help="steps of scenes in words only (default: 600)")
     parser.add_argument("--cells-first", type=int, default=700, help="then steps of naming cells (default: 700)")
+    parser.add_argument("--sums", type=float, default=0.1, help="weight of sums in words (default: 0.1)")
     parser.add_argument("--peak", type=float, default=2e-3, help="peak learning rate (default: 2e-3)")
     parser.add_argument("--every", type=int, default=250, help="steps between evaluations (default: 250)")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")

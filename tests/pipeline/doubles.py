@@ -169,6 +169,9 @@ class World:
         survives_owner: bool = True,
         remote_ratio: float = 0.5,
         max_queue: int = 1000,
+        rule: str = "greedy",
+        age_cap: float = 0.05,
+        slo_ttft: float | None = None,
     ) -> None:
         self.memory = Memory(survives_owner=survives_owner)
         self.encoders = [FakeEncoder(f"encode-{i}", self.memory, delay) for i in range(encoders)]
@@ -178,7 +181,7 @@ class World:
         self.decoders = [FakeGenerator(f"decode-{i}", self.memory, delay) for i in range(generators * apart)]
         self.locals = [FakeGenerator(f"encode-{i}", self.memory, delay, decodes=False) for i in range(encoders * local)]
         observer, arrivals, service = Observer(), ArrivalRate(), ServiceTime()
-        rule = make_rule("greedy", BatchOptions(max_items=bound), arrivals, service)
+        rule = make_rule(rule, BatchOptions(max_items=bound, age_cap=age_cap), arrivals, service)
         encode = EncodePool(
             EncodePolicy(Batcher(rule, bound), arrivals, service, LeastPending(), max_queue), self.memory, observer
         )
@@ -189,7 +192,7 @@ class World:
             cache=EmbeddingCache(encode, ByteLRU(cache_bytes), self.memory),
             admission=Admission(limit),
             offload=make_offload("deficit", remote_ratio),
-            slack=Slack(None),
+            slack=Slack(slo_ttft),
             buffers=self.memory,
             deadlines=Deadlines(encode=5.0, first_token=5.0, next_token=5.0),
             observer=observer,

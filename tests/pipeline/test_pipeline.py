@@ -70,6 +70,37 @@ async def test_encoders_of_different_speed_all_rest_and_all_work() -> None:
     world.assert_clean()
 
 
+async def test_a_slow_encoder_is_left_out_where_a_fast_one_is_through_sooner() -> None:
+    world = World(encoders=2, bound=1)
+    slow, fast = world.encoders
+    slow._delay, fast._delay = 0.06, 0.003
+    await asyncio.gather(*(world.run(world.request(f"warm {i}", [f"key#{i}"])) for i in range(4)))
+    before = len(slow.batches)
+    await asyncio.gather(*(world.run(world.request(str(i), [f"key#{i}"])) for i in range(60)))
+    assert len(slow.batches) - before <= 8  # its fair share is 3; by turns it would be 30
+    world.assert_clean()
+
+
+async def test_slack_cuts_a_hold_short() -> None:
+    loop = asyncio.get_running_loop()
+    for objective, least, most in ((None, 0.4, 5.0), (0.1, 0.05, 0.3)):
+        world = World(rule="count", bound=4, age_cap=0.5, slo_ttft=objective)
+        asked = loop.time()
+        assert await world.run(world.request("a", ["key#1"])) == [1]
+        assert least <= loop.time() - asked <= most
+        world.assert_clean()
+
+
+async def test_text_and_cached_media_wait_for_no_batch() -> None:
+    world = World(rule="count", bound=4, age_cap=0.5, cache_bytes=100)
+    await world.run(world.request("a", ["key#1"]))
+    asked = asyncio.get_running_loop().time()
+    assert await world.run(world.request("text", [])) == [0]
+    assert await world.run(world.request("again", ["key#1"])) == [1]
+    assert asyncio.get_running_loop().time() - asked < 0.4
+    world.assert_clean()
+
+
 async def test_an_item_that_kills_every_encoder_is_given_up() -> None:
     world = World(encoders=2, delay=0.001)
     for encoder in world.encoders:

@@ -102,6 +102,7 @@ class Deployment(BaseModel):
     slo_ttft: float | None = _option("Objectives", None, "Time to first token wanted, in seconds.", gt=0)
     slo_tpot: float | None = _option("Objectives", None, "Time per output token wanted, in seconds.", gt=0)
 
+    api_keys: tuple[str, ...] = _option("Limits", (), "Keys that requests must carry one of (default: none asked for).")
     limit_images: int = _option("Limits", 8, "Most images in one request.", ge=0)
     max_requests: int = _option("Limits", 1024, "Most requests in flight; more are answered 429.", ge=1)
     max_body_mb: float = _option("Limits", 64.0, "Largest request body, in MiB.", gt=0)

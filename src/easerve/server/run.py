@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from easerve.api.app import create_app
 from easerve.api.backend import PictureLoader
 from easerve.api.options import ApiOptions
 from easerve.api.service import load_served_model
-from easerve.config import Deployment, model_folder, plan_workers, problems, served_name
+from easerve.config import Deployment, WorkerPlan, model_folder, plan_workers, problems, served_name
 from easerve.errors import StartupError
 from easerve.media import MediaLoader, PictureStore
 from easerve.models.base import Family
@@ -22,6 +23,7 @@ from easerve.observe.metrics import RequestMetrics
 from easerve.observe.stages import StageMetrics, StateCollector
 from easerve.pipeline.pipeline import Pipeline
 from easerve.policy.restart import RestartRule
+from easerve.server.cores import cores_of, front_end_beside_encode
 from easerve.server.http import listening, serving
 from easerve.server.states import collect_pipeline, collect_workers
 from easerve.server.wiring import Staff, make_pipeline
@@ -64,6 +66,7 @@ async def running(
     """
     if faults := problems(deployment):
         raise StartupError("; ".join(faults))
+    plans = plan_workers(deployment)
     async with AsyncExitStack() as exits:
         listener = exits.enter_context(listening(host, port))
         family = load_family(model_folder(deployment))
@@ -77,15 +80,17 @@ async def running(
         ledger = Ledger(transfer)
         registry = CollectorRegistry()
         observer = StageMetrics(registry, deployment.slo_ttft, deployment.slo_tpot)
-        pipeline = make_pipeline(deployment, ledger, observer)
+        pipeline = make_pipeline(deployment, ledger, observer, room=shutil.disk_usage(folder).free)
         pictures = PicturePool(deployment.request_timeout)
+        specs = _specs(deployment, plans, family, hub, str(folder))
+        exits.enter_context(front_end_beside_encode(plans))
         supervisor = _supervisor(deployment, hub, ledger, Staff(pipeline, pictures), on_progress)
         states = StateCollector(registry)
         collect_pipeline(states, pipeline)
         collect_workers(states, supervisor, ledger, transfer)
         exits.push_async_callback(supervisor.stop)
         ready, served = await asyncio.gather(
-            supervisor.start(_specs(deployment, family, hub, str(folder))),
+            supervisor.start(specs),
             asyncio.to_thread(load_served_model, family, served_name(deployment)),
         )
         media: PictureLoader
@@ -102,7 +107,9 @@ async def running(
             buffers=ledger,
             metrics=RequestMetrics(registry),
             options=ApiOptions(
-                limit_images=deployment.limit_images, max_body_bytes=int(deployment.max_body_mb * 2**20)
+                limit_images=deployment.limit_images,
+                max_body_bytes=int(deployment.max_body_mb * 2**20),
+                api_keys=deployment.api_keys,
             ),
         )
         task = await exits.enter_async_context(serving(app, listener, deployment.drain_timeout))
@@ -123,12 +130,15 @@ def _supervisor(
     )
 
 
-def _specs(deployment: Deployment, family: Family, hub: Hub, folder: str) -> list[WorkerSpec]:
+def _specs(
+    deployment: Deployment, plans: Sequence[WorkerPlan], family: Family, hub: Hub, folder: str
+) -> list[WorkerSpec]:
     return [
         WorkerSpec(
             name=plan.name,
             stages=plan.stages,
             device=plan.device,
+            cores=cores_of(plan.device),
             model=str(family.folder),
             endpoint=hub.endpoint,
             run_folder=folder,
@@ -137,7 +147,7 @@ def _specs(deployment: Deployment, family: Family, hub: Hub, folder: str) -> lis
             media=deployment.media if "encode" in plan.stages and not deployment.frontend_decoding else None,
             transfer=deployment.transfer,
         )
-        for plan in plan_workers(deployment)
+        for plan in plans
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from easerve.config import Deployment
 from easerve.pipeline.cache import EmbeddingCache
 from easerve.pipeline.encode import EncodePolicy, EncodePool
@@ -21,9 +23,11 @@ from easerve.transfer.ledger import Ledger
 from easerve.workers.client import WorkerClient
 from easerve.workers.remote_pictures import PicturePool
 
+logger = logging.getLogger(__name__)
 
-def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer) -> Pipeline:
-    """A pipeline without workers yet."""
+
+def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer, room: int) -> Pipeline:
+    """A pipeline without workers yet. `room`: bytes that the memory embeddings lie in has left."""
     encode_pool = EncodePool(_encode_policy(deployment), ledger, observer)
     place = PLACEMENTS[deployment.placement]
     seconds = deployment.request_timeout
@@ -32,7 +36,7 @@ def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer) ->
         pools=Pools(
             prefill=Pool("prefill", place()), local=Pool("local prefill", place()), decode=Pool("decode", place())
         ),
-        cache=EmbeddingCache(encode_pool, ByteLRU(int(deployment.embedding_cache_gb * 2**30)), ledger),
+        cache=EmbeddingCache(encode_pool, ByteLRU(_cache_bytes(deployment, room)), ledger),
         admission=Admission(deployment.max_requests),
         offload=make_offload(deployment.offload, deployment.remote_ratio),
         slack=Slack(deployment.slo_ttft),
@@ -40,6 +44,14 @@ def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer) ->
         deadlines=Deadlines(encode=seconds, first_token=seconds, next_token=seconds),
         observer=observer,
     )
+
+
+def _cache_bytes(deployment: Deployment, room: int) -> int:
+    """What was asked for, or half of the room if that is less: requests need memory too."""
+    wanted = int(deployment.embedding_cache_gb * 2**30)
+    if wanted > room // 2:
+        logger.warning("the embedding cache gets %.2f GiB, half of what shared memory has left", room / 2**31)
+    return min(wanted, room // 2)
 
 
 def _encode_policy(deployment: Deployment) -> EncodePolicy:
