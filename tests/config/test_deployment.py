@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from easerve.cli.configuring import check_file
+from easerve.cli.configuring import check_file, write_file
 from easerve.config import Deployment, WorkerEntry, plan_workers, problems, read_deployment, write_deployment
 from easerve.config import topology as topologies
 from easerve.errors import StartupError
@@ -79,6 +79,16 @@ def test_a_written_file_reads_back_as_the_same(topology: str, tmp_path: Path) ->
         assert read_deployment(tmp_path / "deployment.yaml") == deployment
 
 
+def test_a_written_topology_is_a_list_of_its_workers_and_holds_no_keys(tmp_path: Path) -> None:
+    file, console = tmp_path / "deployment.yaml", Console(quiet=True)
+    deployment = Deployment(topology="easerve", encoders=2, device="cpu", batching="gap", api_keys=("secret",))
+    write_file(deployment, file, console)
+    assert check_file(file, console)
+    assert plan_workers(read_deployment(file)) == plan_workers(deployment)
+    assert read_deployment(file).batching == "gap"
+    assert "secret" not in file.read_text()
+
+
 def test_overrides_come_before_the_file(tmp_path: Path) -> None:
     (tmp_path / "deployment.yaml").write_text("batching: gap\nencode_batch: 4\n")
     assert read_deployment(tmp_path / "deployment.yaml", encode_batch=2) == Deployment(batching="gap", encode_batch=2)
@@ -94,6 +104,10 @@ def test_overrides_come_before_the_file(tmp_path: Path) -> None:
         ("workers: [{stages: [encode, think], device: 'cpu:0'}]", ["workers[0].stages[1]", "'think'"]),
         ("workers: [{stages: [encode], device: 'cpu:0'}]", ["no worker prefills", "no worker decodes"]),
         ("workers: [{stages: [encode, prefill], device: 'cpu:0'}]", ["no worker decodes"]),
+        (
+            "topology: easerve\nworkers: [{stages: [encode, prefill, decode], device: 'cpu:0'}]",
+            ["topology would have no effect"],
+        ),
         (
             "workers: [{stages: [encode, prefill, decode], device: 'cpu:0', name: a}, "
             "{stages: [encode], device: 'cpu:0', name: a}]",

@@ -81,6 +81,14 @@ async def test_a_slow_encoder_is_left_out_where_a_fast_one_is_through_sooner() -
     world.assert_clean()
 
 
+async def test_encoders_that_are_almost_alike_share_a_long_queue() -> None:
+    world = World(encoders=2, bound=1)
+    world.encoders[0]._delay, world.encoders[1]._delay = 0.010, 0.012
+    await asyncio.gather(*(world.run(world.request(str(i), [f"key#{i}"])) for i in range(100)))
+    assert min(len(encoder.batches) for encoder in world.encoders) >= 25
+    world.assert_clean()
+
+
 async def test_slack_cuts_a_hold_short() -> None:
     loop = asyncio.get_running_loop()
     for objective, least, most in ((None, 0.4, 5.0), (0.1, 0.05, 0.3)):

@@ -18,7 +18,7 @@ from easerve.request import TensorRef
 from easerve.transfer.arrays import ArrayStore
 from easerve.transfer.choose import Transfers
 from easerve.transfer.tensors import open_tensor, put_tensor
-from easerve.transfer.together import open_all, put_all
+from easerve.transfer.together import put_all
 from tests.transfer.peer import Peer, content, digest
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool]
@@ -144,11 +144,11 @@ def test_of_several_buffers_all_are_put_or_none(transfer: Transfers, peer: Peer)
         put_all(transfer, {"a": 1, "b": 2, "c": 3, "d": 4}, put)
     assert transfer.buffers == 0
     refs = put_all(transfer, {"a": 1, "b": 2}, put)
-    assert [value.tolist() for value in open_all(transfer, refs, open_tensor).values()] == [[1], [2, 2]]
+    assert [open_tensor(transfer, ref).tolist() for ref in refs.values()] == [[1], [2, 2]]
     peer.release(refs["b"])
     wait_for_buffers(1, transfer)
     with pytest.raises(TransferError, match="gone"):
-        open_all(transfer, refs, open_tensor)
+        open_tensor(transfer, refs["b"])
     transfer.release(refs["a"])
     wait_for_no_buffers(transfer)
 

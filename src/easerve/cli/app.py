@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
 
 from easerve import __version__
 from easerve.cli.options import takes_deployment
@@ -37,7 +38,7 @@ def main() -> None:
     try:
         app()
     except EAServeError as error:
-        console.print(f"[red]error:[/] {error.message}", soft_wrap=True, highlight=False)
+        console.print(f"[red]error:[/] {escape(error.message)}", soft_wrap=True, highlight=False)
         sys.exit(1)
 
 

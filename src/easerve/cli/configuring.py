@@ -5,9 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from easerve.config import Deployment, WorkerEntry, describe, plan_workers, problems, read_deployment, write_deployment
+from easerve.config import (
+    SHAPE,
+    Deployment,
+    WorkerEntry,
+    describe,
+    plan_workers,
+    problems,
+    read_deployment,
+    write_deployment,
+)
 
 
 def effective(deployment: Deployment) -> Table:
@@ -23,7 +33,7 @@ def check_file(file: Path, console: Console) -> bool:
     deployment = read_deployment(file)
     faults = problems(deployment)
     for fault in faults:
-        console.print(f"[red]error:[/] {file}: {fault}", soft_wrap=True, highlight=False)
+        console.print(f"[red]error:[/] {escape(f'{file}: {fault}')}", soft_wrap=True, highlight=False)
     if not faults:
         console.print(effective(deployment))
         console.print("[green]fine")
@@ -31,9 +41,10 @@ def check_file(file: Path, console: Console) -> bool:
 
 
 def write_file(deployment: Deployment, file: Path, console: Console) -> None:
-    """The workers of a topology become a list, so that they can be changed one by one."""
+    """The workers of a topology become a list, so that they can be changed one by one. Keys are left out."""
     workers = tuple(
         WorkerEntry(name=plan.name, stages=plan.stages, device=str(plan.device)) for plan in plan_workers(deployment)
     )
-    write_deployment(deployment.model_copy(update={"workers": workers}), file)
+    rest = deployment.model_dump(exclude={*SHAPE, "api_keys"}, exclude_defaults=True)
+    write_deployment(Deployment(**rest | {"workers": workers}), file)
     console.print(f"written to {file}; start it with: easerve serve --config {file}", soft_wrap=True, highlight=False)

@@ -1,12 +1,13 @@
 """A deployment, typed: what is served, by which workers on which devices, and within which limits."""
 
-from easerve.config.deployment import BUILTIN, Deployment, WorkerEntry, model_folder, served_name
+from easerve.config.deployment import BUILTIN, SHAPE, Deployment, WorkerEntry, model_folder, served_name
 from easerve.config.files import read_deployment, write_deployment
 from easerve.config.summary import describe, problems
 from easerve.config.topology import WorkerPlan, plan_workers
 
 __all__ = [
     "BUILTIN",
+    "SHAPE",
     "Deployment",
     "WorkerEntry",
     "WorkerPlan",

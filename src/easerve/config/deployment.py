@@ -14,6 +14,7 @@ from easerve.policy.batching import BatchOptions
 from easerve.workers.spec import StageName, parse_device
 
 Topology = Literal["aggregated", "colocated", "e-pd", "e-p-d", "easerve"]
+SHAPE = ("topology", "encoders", "prefillers", "decoders")  # the fields that a list of workers stands for
 Batching = Literal["gap", "greedy", "count", "age", "control_limit", "smdp"]
 BUILTIN = "builtin"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from easerve.config.deployment import Deployment, served_name
+from easerve.config.deployment import SHAPE, Deployment, served_name
 from easerve.config.topology import WorkerPlan, plan_workers
 
 
@@ -31,6 +31,8 @@ def problems(deployment: Deployment) -> list[str]:
     stages = Counter(stage for plan in plans for stage in plan.stages)
     names = Counter(plan.name for plan in plans)
     found = [f"two workers are called {name}" for name, count in names.items() if count > 1]
+    if deployment.workers and (said := [name for name in SHAPE if name in deployment.model_fields_set]):
+        found.append(f"workers are listed, so {', '.join(said)} would have no effect; leave one or the other out")
     if not stages["encode"]:
         found.append("no worker encodes; add one with `stages: [encode]`")
     if not stages["prefill"]:

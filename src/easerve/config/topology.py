@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -86,7 +87,9 @@ def _parts(things: list[int], count: int) -> list[list[int]]:
 
 
 def cuda_devices() -> int:
-    """How many the driver tells of; at least one, so that its lack is reported by the worker that needs it."""
+    """How many this process may use; at least one, so that its lack is reported by the worker that needs it."""
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return len(visible.split(","))
     found = Path("/proc/driver/nvidia/gpus")
     return max(1, len(list(found.iterdir())) if found.is_dir() else 1)
 

@@ -170,7 +170,7 @@ class EncodePool:
         if not idle:
             return None
         idle.sort(key=lambda member: member.idle_since)
-        tokens = self._batcher.tokens
+        tokens = self._batcher.head_tokens()
         name = self._policy.placement.choose({member.stage.name: member.load for member in idle}, tokens)
         others = {other: member.load for other, member in self._members.items() if member.running_tokens}
         if sooner_elsewhere({**others, name: self._members[name].load}, name, tokens):

@@ -54,6 +54,7 @@ class Pipeline:
         Takes over the request's pixel buffers and releases them on every path. Closing the generator cancels the
         request at whatever stage it is. `times` is filled in along the way.
         """
+        times.answers = request.n
         with ExitStack() as exits:
             media = RequestMedia(request.media, self.cache, self.buffers)
             exits.callback(media.release)
@@ -76,6 +77,7 @@ class Pipeline:
     async def check_health(self) -> None:
         """Raises Unavailable when no worker could serve even a text request."""
         self.pools.for_prefill("remote").check()
+        self.pools.decode.check()
 
     def check_admission(self) -> None:
         """Raises Overloaded when a request would be shed now; the place itself is taken by `generate`."""

@@ -26,7 +26,8 @@ MAX_REDONE = 5  # a sequence that more workers died on is taken for the cause
 
 @dataclass(frozen=True)
 class Pools:
-    """Where sequences run. `local` are the prefill workers beside an encoder; `decode` takes over from both."""
+    """Where sequences run. `local` are the prefill workers beside an encoder; `decode` takes over from those that only
+    prefill. A worker that does both is in two pools."""
 
     prefill: Pool
     local: Pool

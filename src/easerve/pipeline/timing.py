@@ -37,7 +37,8 @@ class RequestTimes:
     decode_worker: str = ""
     first_token: float | None = None  # stamp
     last_token: float | None = None  # stamp
-    output_tokens: int = 0
+    output_tokens: int = 0  # of all answers
+    answers: int = 1
 
     @property
     def ttft(self) -> float | None:
@@ -45,7 +46,8 @@ class RequestTimes:
 
     @property
     def tpot(self) -> float | None:
-        """Seconds per output token after the first; None with fewer than two tokens."""
-        if self.first_token is None or self.last_token is None or self.output_tokens < 2:
+        """Seconds per output token of an answer after its first; None with fewer than two tokens."""
+        later = self.output_tokens / self.answers - 1
+        if self.first_token is None or self.last_token is None or later <= 0:
             return None
-        return (self.last_token - self.first_token) / (self.output_tokens - 1)
+        return (self.last_token - self.first_token) / later

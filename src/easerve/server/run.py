@@ -7,6 +7,7 @@ import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
@@ -80,7 +81,7 @@ async def running(
         ledger = Ledger(transfer)
         registry = CollectorRegistry()
         observer = StageMetrics(registry, deployment.slo_ttft, deployment.slo_tpot)
-        pipeline = make_pipeline(deployment, ledger, observer, room=shutil.disk_usage(folder).free)
+        pipeline = make_pipeline(deployment, ledger, observer, _room(transfer, folder))
         pictures = PicturePool(deployment.request_timeout)
         specs = _specs(deployment, plans, family, hub, str(folder))
         exits.enter_context(front_end_beside_encode(plans))
@@ -115,6 +116,11 @@ async def running(
         task = await exits.enter_async_context(serving(app, listener, deployment.drain_timeout))
         url = f"http://{host}:{listener.getsockname()[1]}"
         yield Server(url, served.name, pipeline, supervisor, ledger, transfer, ready, task)
+
+
+def _room(transfer: Transfers, folder: Path) -> int | None:
+    """Bytes that are left where embeddings lie; None for no bound but the machine's."""
+    return shutil.disk_usage(folder).free if transfer.kind == "shm" else None
 
 
 def _supervisor(

@@ -26,8 +26,8 @@ from easerve.workers.remote_pictures import PicturePool
 logger = logging.getLogger(__name__)
 
 
-def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer, room: int) -> Pipeline:
-    """A pipeline without workers yet. `room`: bytes that the memory embeddings lie in has left."""
+def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer, room: int | None) -> Pipeline:
+    """A pipeline without workers yet. `room`: bytes left where embeddings lie, None for no bound."""
     encode_pool = EncodePool(_encode_policy(deployment), ledger, observer)
     place = PLACEMENTS[deployment.placement]
     seconds = deployment.request_timeout
@@ -46,12 +46,13 @@ def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer, ro
     )
 
 
-def _cache_bytes(deployment: Deployment, room: int) -> int:
+def _cache_bytes(deployment: Deployment, room: int | None) -> int:
     """What was asked for, or half of the room if that is less: requests need memory too."""
     wanted = int(deployment.embedding_cache_gb * 2**30)
-    if wanted > room // 2:
-        logger.warning("the embedding cache gets %.2f GiB, half of what shared memory has left", room / 2**31)
-    return min(wanted, room // 2)
+    if room is None or wanted <= room // 2:
+        return wanted
+    logger.warning("the embedding cache gets %.2f GiB, half of what shared memory has left", room / 2**31)
+    return room // 2
 
 
 def _encode_policy(deployment: Deployment) -> EncodePolicy:
@@ -83,7 +84,7 @@ class Staff:
         if "prefill" in stages:
             beside_encode = "encode" in stages and not worker.decodes
             (self._pools.local if beside_encode else self._pools.prefill).add_worker(worker)
-        elif worker.decodes:
+        if worker.decodes:
             self._pools.decode.add_worker(worker)
 
     def worker_lost(self, name: str, *, returns: bool) -> None:

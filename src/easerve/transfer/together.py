@@ -25,13 +25,3 @@ def put_all(
             transfer.release(ref)
         raise
     return refs
-
-
-def open_all(
-    transfer: Transfer, refs: Mapping[Key, TensorRef], open_one: Callable[[Transfer, TensorRef], Item]
-) -> dict[Key, Item]:
-    """Open every reference with `open_one`, say `open_tensor`; the first that fails raises, and nothing stays open.
-
-    A failed open releases nothing: the buffers are not the reader's, and another reader may get them all.
-    """
-    return {key: open_one(transfer, ref) for key, ref in refs.items()}

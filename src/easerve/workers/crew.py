@@ -20,7 +20,7 @@ from easerve.errors import EAServeError
 from easerve.transfer.arrays import ArrayStore
 from easerve.transfer.choose import make_transfer
 from easerve.workers.connection import connect
-from easerve.workers.messages import Heartbeat, Message, Progress, Ready, StartFailed, Stop, ToWorker, pack
+from easerve.workers.messages import GaveUp, Heartbeat, Message, Progress, Ready, Stop, ToWorker, pack
 from easerve.workers.spec import WorkerSpec
 from easerve.workers.stage import Desk, Loop, Send, StageLoop
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from easerve.workers.shelf import Shelf
 
 AT_HAND_BYTES = 256 * 2**20  # of embeddings that local prefill finds without a transfer
+END_SECONDS = 2.0  # for the piece of work that a loop is at
 
 logger = logging.getLogger(__name__)
 
@@ -67,10 +68,11 @@ class Crew:
                 beat = desk.report(beat)
         return beat if self._shelf is None else self._shelf.report(beat)
 
-    def join(self) -> int:
-        """Wait for the loops to end after a Stop (not for a load under way); the exit code."""
+    def end(self) -> int:
+        """Stop all loops, of which one may have died, and wait for them (not for a load under way); the exit code."""
+        self.hand_in(Stop())
         for thread in self._threads if self.loaded else ():
-            thread.join()
+            thread.join(END_SECONDS)
         return int(self._failed)
 
     def _run(self, prepare: Callable[[Send], Loop]) -> None:
@@ -92,7 +94,7 @@ class Crew:
 
     def _fail(self, send: Send, reason: str) -> None:
         self._failed = True
-        send(StartFailed(reason))
+        send(GaveUp(reason))
 
     def _load(self, send: Send) -> Loop:
         started = time.monotonic()
@@ -145,7 +147,7 @@ class Crew:
             return made[0]
 
         thread = threading.Thread(target=self._run, args=(prepare,), name=name, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)  # only now: one that has not begun looks like one that has ended
         there.wait()
         return made[0]

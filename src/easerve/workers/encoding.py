@@ -8,7 +8,7 @@ from collections import deque
 from msgspec.structs import replace
 
 from easerve.engine.base import Encoder
-from easerve.errors import TransferError
+from easerve.errors import TransferError, Unavailable
 from easerve.request import EmbeddingRef, MediaItem
 from easerve.transfer.arrays import ArrayStore
 from easerve.workers.messages import EncodeBatch, Encoded, Failure, Heartbeat
@@ -61,5 +61,5 @@ class EncodeDesk:
             try:
                 results.append(self._shelf.publish(item, embedding))
             except TransferError as error:
-                results.append(failure(error, "publishing an embedding"))
+                results.append(failure(Unavailable(error.message), "publishing an embedding"))
         return results

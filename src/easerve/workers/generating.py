@@ -7,6 +7,7 @@ import time
 from msgspec.structs import replace
 
 from easerve.engine.base import LanguageModel, NewSequence, Prefilled, SequenceFailed
+from easerve.errors import TransferError, Unavailable
 from easerve.request import TokenOutput
 from easerve.workers.messages import CancelSequence, HandOver, Heartbeat, SequenceFailure, StartSequence, Tokens
 from easerve.workers.shelf import Shelf
@@ -88,6 +89,8 @@ class GenerateDesk:
             return
         try:
             self._send(HandOver(event.sequence_id, self._shelf.publish_kv(event.kv)))
+        except TransferError as error:  # the embeddings are good; there is no room for what was made of them
+            self._fail(event.sequence_id, Unavailable(error.message))
         except Exception as error:
             self._fail(event.sequence_id, error)
 

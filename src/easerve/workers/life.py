@@ -10,7 +10,7 @@ from easerve.transfer.ledger import Ledger
 from easerve.workers.client import WorkerClient
 from easerve.workers.hub import Hub
 from easerve.workers.launcher import LocalProcess
-from easerve.workers.messages import FromWorker, Message, Progress, Ready, StartFailed, Stop
+from easerve.workers.messages import FromWorker, GaveUp, Message, Progress, Ready, Stop
 from easerve.workers.spec import ProgressReport, WorkerSpec
 
 _numbers = itertools.count()
@@ -32,6 +32,7 @@ class Life:
         self._ready: asyncio.Future[Ready] = loop.create_future()
         self._reason = ""  # of its end, where that is known before the process has ended
         self._quiet_looks = 0
+        self._killed = False
         self.client = WorkerClient(spec.name, spec.stages, self._send, ledger)
         hub.register(self._identity, self._handle)
         self._launch = loop.create_task(LocalProcess.start(spec, self._identity), name=f"launch {self._identity}")
@@ -45,16 +46,19 @@ class Life:
         """None in the moment before the process is there."""
         return self._launch.result().pid if self._launch.done() else None
 
-    async def ready(self) -> Ready | None:
-        """Returns when it is loaded, or with None when it ended before that."""
+    async def ready(self, patience: float) -> Ready | None:
+        """Returns when it is loaded, or with None when it ended before that, if need be killed after `patience`."""
         process = await asyncio.shield(self._launch)
         ended = asyncio.ensure_future(process.wait())
         either: set[asyncio.Future[Any]] = {self._ready, ended}
         try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
-        return self._ready.result() if self._ready.done() else None
+        if not self._ready.done():
+            self.kill(f"was not ready after {patience:g} s and was killed")
+            return None
+        return self._ready.result()
 
     async def death(self) -> str:
         """Why, once it has ended."""
@@ -73,8 +77,14 @@ class Life:
         """Called at every look for heartbeats; kills a process that was quiet for too many of them."""
         self._quiet_looks += 1
         longest_quiet *= 1 if self.is_up else LOADING_PATIENCE
-        if self._quiet_looks > longest_quiet and self._launch.done() and not self._reason:
-            self._reason = "sent no heartbeat, was taken for stalled and killed"
+        if self._quiet_looks > longest_quiet and not self._killed:
+            self.kill("sent no heartbeat, was taken for stalled and killed")
+
+    def kill(self, reason: str) -> None:
+        """End a process that does not do its work; a reason that it gave itself goes before."""
+        if self._launch.done():
+            self._killed = True
+            self._reason = self._reason or reason
             self._launch.result().kill()
 
     def bury(self, reason: str) -> None:
@@ -100,7 +110,7 @@ class Life:
                 self._on_progress(self._name, text)
             case Ready():
                 self._ready.set_result(message)
-            case StartFailed(reason=reason):
+            case GaveUp(reason=reason):
                 self._reason = self._reason or reason
             case _:
                 self.client.handle(message)

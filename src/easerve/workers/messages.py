@@ -84,8 +84,8 @@ class Ready(Message):
     max_tokens_per_sequence: int = 0  # of a generating worker
 
 
-class StartFailed(Message):
-    """The worker could not load, for this reason, and exits."""
+class GaveUp(Message):
+    """The worker cannot load, or cannot go on, for this reason, and exits."""
 
     reason: str
 
@@ -158,7 +158,7 @@ class Heartbeat(Message):
 
 
 ToWorker = EncodeBatch | StartSequence | CancelSequence | LoadPicture | CancelPicture | Stop
-FromWorker = Progress | Ready | StartFailed | Encoded | Tokens | HandOver | SequenceFailure | PictureLoaded | Heartbeat
+FromWorker = Progress | Ready | GaveUp | Encoded | Tokens | HandOver | SequenceFailure | PictureLoaded | Heartbeat
 
 _encoder = msgspec.msgpack.Encoder()
 _to_worker: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToWorker)

@@ -50,16 +50,16 @@ def _serve(spec: WorkerSpec, identity: str, context: zmq.Context[zmq.Socket[byte
     while crew.alive:
         if socket.poll(int(LOOK_SECONDS * 1000)):
             message = unpack_at_worker(socket.recv())
-            crew.hand_in(message)
             if isinstance(message, Stop):
                 break
+            crew.hand_in(message)
         if time.monotonic() >= beat_at:
             beat_at = time.monotonic() + HEARTBEAT_SECONDS
             socket.send(pack(crew.heartbeat(Heartbeat(process.memory_info().rss))))
             if os.getppid() != parent:
                 logger.warning("the front end is gone; worker %s stops", spec.name)
                 return 1
-    return crew.join()
+    return crew.end()
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ class Supervisor:
             self._on_progress(post.spec.name, "starting")
             post.life = life = Life(post.spec, self._hub, self._ledger, self._on_progress)
             began = asyncio.get_running_loop().time()
-            ready = await life.ready()
+            ready = await life.ready(self._patience.startup)
             if ready is not None:
                 self._on_progress(post.spec.name, "ready")
                 self._pools.worker_up(life.client)

@@ -41,6 +41,15 @@ class Batcher(Generic[T]):
         """Tokens queued."""
         return self._state.tokens
 
+    def head_tokens(self) -> int:
+        """Tokens of the batch that `take` would give now."""
+        total = 0
+        for count, (_, _, tokens) in enumerate(self._queue.values()):
+            if count == self._max_items or (count and total + tokens > self._max_tokens):
+                break
+            total += tokens
+        return total
+
     def push(self, item: T, now: float, tokens: int = 1, latest_start: float = math.inf) -> int:
         """Queue an item; the ticket takes it out again through `remove`.
 
