@@ -52,7 +52,7 @@ class Probe:
     requests: list[Request] = field(default_factory=list)
     _times: RequestTimes | None = None
 
-    def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, None]:
+    def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, str | None]:
         self._times = times
         self.requests.append(request)
         return Pipeline.generate(self.pipeline, request, times)

@@ -251,6 +251,9 @@ class Rows:
     def sums(self, branches: int) -> Row:
         return self._row([], [scenes.small_sum(self._rng, held_out=self._held_out) for _ in range(branches)])
 
+    def longer_sums(self, branches: int) -> Row:
+        return self._row([], [scenes.longer_sum(self._rng) for _ in range(branches)])
+
     def _scene(self) -> scenes.Scene:
         return scenes.random_scene(self._rng, held_out=self._held_out)
 
@@ -517,7 +520,8 @@ def train(arguments: argparse.Namespace) -> None:
         if stage != "cells":
             told = [rows.told(scenes.TRAINED[2:]) for _ in range(12 if stage == "words" else arguments.told)]
             loss = loss + (1.0 if stage == "words" else 0.3) * answer_loss(model, collate(told), None)
-            loss = loss + arguments.sums * answer_loss(model, collate([rows.sums(8)]), None)
+            sums = [rows.sums(8), rows.longer_sums(8), rows.longer_sums(8)]
+            loss = loss + arguments.sums * answer_loss(model, collate(sums), None)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()

@@ -238,3 +238,20 @@ async def test_too_few_results_for_a_batch_fail_the_rest_at_once() -> None:
         await world.run(world.request("a", ["key#1", "key#2", "key#3"]))
     await asyncio.sleep(0.01)
     world.assert_clean()
+
+
+async def test_a_sequence_that_is_not_wanted_any_more_ends_alone() -> None:
+    world = World(delay=0.002)
+    outputs = world.pipeline.generate(world.request("a", ["key#1", "key#2", "key#3"], n=2), RequestTimes(0.0))
+    got: dict[str, list[int]] = {"a/0": [], "a/1": []}
+    ended = None
+    while True:
+        try:
+            output = await outputs.asend(ended)
+        except StopAsyncIteration:
+            break
+        got[output.sequence_id].append(output.token_id)
+        ended = "a/0" if output.sequence_id == "a/0" else None
+    assert got == {"a/0": [1], "a/1": [1, 2, 3]}
+    assert world.generators[0].cancelled == ["a/0"]
+    world.assert_clean()

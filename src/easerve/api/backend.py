@@ -16,8 +16,8 @@ from easerve.request import LaidPicture, Request, TensorRef, TokenOutput
 class PipelineLike(Protocol):
     """Runs requests."""
 
-    def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, None]:
-        """Tokens as they come, of sequences named "<request id>/<index>".
+    def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, str | None]:
+        """Tokens as they come, of sequences named "<request id>/<index>". An id sent in ends that sequence.
 
         Owns the request's pixel buffers from the first step on. Raises the project's errors. Closing it cancels.
         """

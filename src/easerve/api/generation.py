@@ -35,15 +35,17 @@ class Run:
         self.choices = choices
         self._backend = backend
         self._buffers = buffers
-        self._outputs: AsyncGenerator[TokenOutput, None] | None = None
+        self._outputs: AsyncGenerator[TokenOutput, str | None] | None = None
+        self._ended: str | None = None  # a sequence that is not wanted any more, though it goes on
 
     async def next(self) -> TokenOutput:
         """The next token of any of its sequences. Raises the pipeline's errors."""
         if self._outputs is None:
             self._outputs = self._backend.pipeline.generate(self.request, self.times)
             self._buffers.hand_over()  # nothing can come between this and the generator's first step
+        ended, self._ended = self._ended, None
         try:
-            return await anext(self._outputs)
+            return await self._outputs.asend(ended)
         except StopAsyncIteration:
             raise EAServeError("the pipeline ended before the answer did") from None
 
@@ -59,6 +61,8 @@ class Run:
                 choice = self.choices[int(output.sequence_id.rpartition("/")[2])]
                 self._measure(choice)
                 delta = choice.feed(output)
+                if choice.finished and output.finish_reason is None:  # at a stop string, of which engines know nothing
+                    self._ended = output.sequence_id
                 if all(one.finished for one in self.choices):
                     break
                 yield delta

@@ -265,6 +265,14 @@ def small_sum(rng: Random, *, held_out: bool) -> Question:
             return Question(f"what is {NUMBERS[a]} plus {NUMBERS[b]} ?", NUMBERS[a + b], "sum")
 
 
+def longer_sum(rng: Random) -> Question:
+    """What three numbers add up to. For training only: whoever learns it knows that the order does not matter."""
+    while True:
+        numbers = [rng.randint(0, 9) for _ in range(3)]
+        if sum(numbers) < len(NUMBERS):
+            return Question(f"what is {' plus '.join(NUMBERS[n] for n in numbers)} ?", NUMBERS[sum(numbers)], "sum")
+
+
 def held_out(kind: str, amount: int, seed: int = 0, askers: tuple[Asker, ...] = ASKERS) -> list[Example]:
     """`amount` examples that were never trained on; `kind` is "one", "two" (pictures) or "sum".
 

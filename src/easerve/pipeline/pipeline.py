@@ -48,8 +48,9 @@ class Pipeline:
     deadlines: Deadlines
     observer: Observer
 
-    async def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, None]:
-        """Tokens of all `request.n` sequences as they come; sequence ids are "<request id>/<index>".
+    async def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, str | None]:
+        """Tokens of all `request.n` sequences as they come; sequence ids are "<request id>/<index>". An id sent in ends
+        that sequence.
 
         Takes over the request's pixel buffers and releases them on every path. Closing the generator cancels the
         request at whatever stage it is. `times` is filled in along the way.
@@ -67,12 +68,18 @@ class Pipeline:
             running = exits.enter_context(_started(request, around))
             while running:
                 output = await self._next(events, times)
+                if output.sequence_id not in running:
+                    continue  # ended while this was on its way
+                if isinstance(output, SequenceFailed):
+                    raise output.error
                 _stamp(times)
                 if output.finish_reason is not None:
-                    running.discard(output.sequence_id)
+                    del running[output.sequence_id]
                     if not running:
                         self._finish(times)
-                yield output
+                ended = yield output
+                if ended in running:
+                    running.pop(ended).close()
 
     async def check_health(self) -> None:
         """Raises Unavailable when no worker could serve even a text request."""
@@ -118,16 +125,12 @@ class Pipeline:
         self.observer.prefill_routed(where)
         return where
 
-    async def _next(self, events: asyncio.Queue[Event], times: RequestTimes) -> TokenOutput:
+    async def _next(self, events: asyncio.Queue[Event], times: RequestTimes) -> Event:
         if not events.empty():
-            event = events.get_nowait()
-        elif times.first_token is None:
-            event = await _within(self.deadlines.first_token, "prefill", events.get())
-        else:
-            event = await _within(self.deadlines.next_token, "decode", events.get())
-        if isinstance(event, SequenceFailed):
-            raise event.error
-        return event
+            return events.get_nowait()
+        if times.first_token is None:
+            return await _within(self.deadlines.first_token, "prefill", events.get())
+        return await _within(self.deadlines.next_token, "decode", events.get())
 
     def _finish(self, times: RequestTimes) -> None:
         if times.encoded is not None and times.first_token is not None:
@@ -136,13 +139,14 @@ class Pipeline:
 
 
 @contextmanager
-def _started(request: Request, around: Surroundings) -> Iterator[set[str]]:
-    """The request's sequences, running; ids of those that have not finished. All are closed at the end."""
+def _started(request: Request, around: Surroundings) -> Iterator[dict[str, SequenceRun]]:
+    """The request's sequences by id. Those still there at the end are closed."""
     runs = [SequenceRun(request, index, around) for index in range(request.n)]
+    running = {run.id: run for run in runs}
     try:
-        yield {run.id for run in runs}
+        yield running
     finally:
-        for run in runs:
+        for run in running.values():
             run.close()
 
 
