@@ -37,9 +37,11 @@ test: lint       ## Everything that must pass before a change lands
 test-slow: setup ## Proofs that take minutes each
 	$(BIN)/python -m pytest -m slow
 
-bench: setup     ## Engine and overhead benchmarks, printed as ratios
+bench: setup     ## Benchmarks of engine, overhead, decisions and transfer
 	$(BIN)/python benchmarks/engine_throughput.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/transfer.py
 
 clean:           ## Remove the environment and caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,6 +2,10 @@
 
     python tools/train_builtin_model.py --out src/easerve/builtin/model
 
+Three stages, each of which makes the next one short: the language model learns to compare words on scenes told in
+words; the encoder learns to call each cell of a picture by the words of what is there; then questions about pictures
+are learnt in a few hundred steps, since pictures already look like words.
+
 One row of a batch is a prompt prefix (one or two pictures, or none) and several independent question-and-answer
 branches: each branch attends to the prefix and to itself only, at the positions it would have alone. So each picture
 is encoded once for many questions, and the model still only ever sees single questions. Seeded; checkpoints every
@@ -542,13 +546,13 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model to")
-    parser.add_argument("--steps", type=int, default=5000, help="optimiser steps (default: 5000)")
-    parser.add_argument("--singles", type=int, default=10, help="one-picture rows a step (default: 10)")
-    parser.add_argument("--pairs", type=int, default=4, help="two-picture rows a step (default: 4)")
-    parser.add_argument("--told", type=int, default=4, help="rows a step with a scene in words (default: 4)")
+    parser.add_argument("--steps", type=int, default=5800, help="optimiser steps (default: 5800)")
+    parser.add_argument("--singles", type=int, default=6, help="one-picture rows a step (default: 6)")
+    parser.add_argument("--pairs", type=int, default=5, help="two-picture rows a step (default: 5)")
+    parser.add_argument("--told", type=int, default=3, help="rows a step with a scene in words (default: 3)")
     parser.add_argument("--words-first", type=int, default=600, help="steps of scenes in words only (default: 600)")
     parser.add_argument("--cells-first", type=int, default=700, help="then steps of naming cells (default: 700)")
-    parser.add_argument("--sums", type=float, default=0.1, help="weight of sums in words (default: 0.1)")
+    parser.add_argument("--sums", type=float, default=0.4, help="weight of sums in words (default: 0.4)")
     parser.add_argument("--peak", type=float, default=2e-3, help="peak learning rate (default: 2e-3)")
     parser.add_argument("--every", type=int, default=250, help="steps between evaluations (default: 250)")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from easerve.builtin import scenes
 from easerve.builtin.exam import Candidate, shares_right, with_wrong_pictures
 
 
 def test_one_picture(candidate: Candidate) -> None:
-    shares = shares_right(candidate, scenes.held_out("one", 400, 1, scenes.RELIABLE))
+    shares = shares_right(candidate, scenes.held_out("one", 400, 1))
     assert shares["all"] >= 0.97, shares
 
 
 def test_two_pictures(candidate: Candidate) -> None:
-    shares = shares_right(candidate, scenes.held_out("two", 300, 1, scenes.RELIABLE))
+    shares = shares_right(candidate, scenes.held_out("two", 300, 1))
     assert shares["all"] >= 0.95, shares
 
 
-@pytest.mark.xfail(strict=True, reason="the shipped weights guess at yes and no; see the model's README")
 def test_yes_and_no(candidate: Candidate) -> None:
     shares = shares_right(candidate, scenes.held_out("one", 200, 1, (scenes.is_there,)))
-    assert shares["all"] >= 0.97, shares
+    assert shares["all"] >= 0.95, shares
 
 
 def test_sums_in_words(candidate: Candidate) -> None:
@@ -36,7 +33,7 @@ def test_a_wrong_picture_changes_the_answer(candidate: Candidate) -> None:
 
 
 def test_questions_as_people_type_them(candidate: Candidate) -> None:
-    examples = scenes.held_out("one", 99, 3, scenes.RELIABLE)
+    examples = scenes.held_out("one", 99, 3)
     typed = [replace(one, question=one.question[0].upper() + one.question[1:].replace(" ?", "?")) for one in examples]
     shares = shares_right(candidate, typed)
     assert shares["all"] >= 0.93, shares

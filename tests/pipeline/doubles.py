@@ -194,7 +194,7 @@ class World:
             offload=make_offload("deficit", remote_ratio),
             slack=Slack(slo_ttft),
             buffers=self.memory,
-            deadlines=Deadlines(encode=5.0, first_token=5.0, next_token=5.0),
+            deadlines=Deadlines(encode=60.0, first_token=60.0, next_token=60.0),
             observer=observer,
         )
         for encoder in self.encoders:

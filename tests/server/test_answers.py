@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def examples(one: int, two: int, text: int) -> list[scenes.Example]:
-    pictures = scenes.held_out("one", one, 5, scenes.RELIABLE) + scenes.held_out("two", two, 5, scenes.RELIABLE)
+    pictures = scenes.held_out("one", one, 5) + scenes.held_out("two", two, 5)
     return pictures + scenes.held_out("sum", text, 5)
 
 

@@ -14,16 +14,14 @@ from easerve.server import Server
 
 from .conftest import uri
 
-ASKERS = (scenes.count, scenes.what_is_where, scenes.describe)
-
 
 def mixed(amount: int, seed: int) -> list[scenes.Example]:
     """One and two pictures and text, many pictures coming again, also twice in one request."""
     rng = Random(seed)
     distinct = max(6, amount // 3)
     pool = (
-        scenes.held_out("one", distinct, seed, ASKERS)
-        + scenes.held_out("two", distinct, seed, ASKERS)
+        scenes.held_out("one", distinct, seed)
+        + scenes.held_out("two", distinct, seed)
         + scenes.held_out("sum", distinct, seed)
     )
     pool += [_twice(example) for example in pool[: distinct // 2]]

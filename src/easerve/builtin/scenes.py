@@ -235,7 +235,6 @@ def _of(where: str) -> str:
 
 Asker = Callable[[Scene, str, Random], Question]
 ASKERS: tuple[Asker, ...] = (count, what_is_where, is_there, describe)  # the skills that are measured
-RELIABLE: tuple[Asker, ...] = (count, what_is_where, describe)  # what the shipped weights have mastered
 TRAINED: tuple[Asker, ...] = (
     count, what_is_where, is_there, is_there, has, where_is, colour_of, form_of, describe,
 )  # fmt: skip
