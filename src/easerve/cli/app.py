@@ -15,6 +15,8 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 from easerve import __version__
+from easerve.cli.benching import bench_app
+from easerve.cli.comparing import compare
 from easerve.cli.options import takes_deployment
 from easerve.config import Deployment
 from easerve.errors import EAServeError
@@ -125,6 +127,8 @@ def chat(
 
 config_app = typer.Typer(help="Look at deployment files.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+app.add_typer(bench_app, name="bench")
+bench_app.command()(compare)
 
 
 @config_app.command()

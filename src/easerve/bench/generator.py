@@ -1,0 +1,151 @@
+"""Load: open (requests leave when they are due, whatever became of earlier ones) or closed (so many in flight)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from easerve.bench.exchange import Prepared, Sender
+from easerve.bench.lag import LoopLag
+from easerve.bench.record import Record
+
+
+class Watcher(Protocol):
+    """Told of each request as it leaves and as it ends."""
+
+    def left(self) -> None: ...
+
+    def ended(self, record: Record) -> None: ...
+
+
+class Silent:
+    """A watcher that watches nothing."""
+
+    def left(self) -> None:
+        pass
+
+    def ended(self, record: Record) -> None:
+        pass
+
+
+@dataclass
+class Observed:
+    """All requests that ended, in the order in which they were sent; `seconds` from the start to the last's end."""
+
+    records: list[Record]
+    seconds: float
+    overslept: Sequence[float]  # of the generator's loop, seconds
+    cpu_share: float  # the generator's, of one core
+    interrupted: bool
+
+
+@dataclass
+class Generator:
+    """Runs load through `sender` until it is over or `stop` is set; then what is in flight is dropped, not counted."""
+
+    sender: Sender
+    watcher: Watcher = field(default_factory=Silent)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def open_loop(self, prepared: Sequence[Prepared], moments: Sequence[float]) -> Observed:
+        """Each request at its moment, in seconds from now."""
+        async with self._run() as run:
+            for index, (one, moment) in enumerate(zip(prepared, moments, strict=True)):
+                if not await run.reached(moment):
+                    break
+                run.launch(one, index, moment)
+            await run.drained()
+        return run.observed
+
+    async def closed_loop(self, prepared: Iterator[Prepared], concurrency: int, seconds: float | None) -> Observed:
+        """`concurrency` lanes, each sending its next when its last has ended, until `prepared` or `seconds` end."""
+        numbered = enumerate(prepared)
+
+        async def lane(run: _Run) -> None:
+            for index, one in numbered:
+                moment = run.now()
+                if self.stop.is_set() or (seconds is not None and moment >= seconds):
+                    return
+                await run.launch(one, index, moment)
+
+        async with self._run() as run:
+            for _ in range(concurrency):
+                run.tasks.add(asyncio.create_task(lane(run)))
+            await run.drained()
+        return run.observed
+
+    @asynccontextmanager
+    async def _run(self) -> AsyncIterator[_Run]:
+        async with LoopLag() as lag:
+            run = _Run(self, lag)
+            try:
+                yield run
+            finally:
+                run.drop()
+
+
+class _Run:
+    """The requests of one load."""
+
+    def __init__(self, generator: Generator, lag: LoopLag) -> None:
+        self._generator = generator
+        self._lag = lag
+        self._records: list[Record] = []
+        self._start = time.perf_counter()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    async def reached(self, moment: float) -> bool:
+        """True at `moment`, False as soon as the load is stopped."""
+        stop = self._generator.stop
+        while not stop.is_set() and (wait := moment - self.now()) > 0:
+            try:
+                await asyncio.wait_for(stop.wait(), wait)
+            except TimeoutError:
+                continue
+        return not stop.is_set()
+
+    def launch(self, prepared: Prepared, index: int, moment: float) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._one(prepared, index, moment))
+        self.tasks.add(task)
+        return task
+
+    async def _one(self, prepared: Prepared, index: int, moment: float) -> None:
+        self._generator.watcher.left()
+        record = await self._generator.sender.send(prepared, index, moment, self.now)
+        self._records.append(record)
+        self._generator.watcher.ended(record)
+
+    async def drained(self) -> None:
+        """Returns when all tasks there are now have ended, or at a stop. Raises what one of them raised."""
+        stopping: asyncio.Future[Any] = asyncio.create_task(self._generator.stop.wait())
+        work: asyncio.Future[Any] = asyncio.gather(*self.tasks)
+        try:
+            await asyncio.wait({stopping, work}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            stopping.cancel()
+            work.cancel()
+
+    def drop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+    @property
+    def observed(self) -> Observed:
+        records = sorted(self._records, key=lambda record: record.index)
+        return Observed(
+            records=records,
+            seconds=max((record.ended for record in records), default=0.0),
+            overslept=self._lag.overslept,
+            cpu_share=self._lag.cpu_share,
+            interrupted=self._generator.stop.is_set(),
+        )

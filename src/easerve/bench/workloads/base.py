@@ -1,0 +1,34 @@
+"""What all workloads share: a description that YAML can hold, and an endless stream of requests drawn from it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from random import Random
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from easerve.bench.request import Request
+
+
+def _sides(value: object) -> object:
+    """224x224 as YAML and the command line write it; 224 for a square."""
+    if isinstance(value, int):
+        return (value, value)
+    if isinstance(value, str):
+        return tuple(value.lower().split("x"))
+    return value
+
+
+Pixels = Annotated[tuple[int, int], BeforeValidator(_sides)]  # width, height
+
+
+class Workload(BaseModel, ABC):
+    """A pure function from a seeded generator to requests."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @abstractmethod
+    def requests(self, rng: Random) -> Iterator[Request]:
+        """Requests without end, unless they are the user's own. Two generators with one seed give the same."""
