@@ -15,8 +15,13 @@ from easerve.errors import StartupError
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A bound socket, so that a taken port is told at once. Raises StartupError."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    """A bound socket, so that a taken port is told at once. Raises StartupError.
+
+    The protocol is named because asyncio turns Nagle's algorithm off for sockets that name it only; left on, tokens
+    would wait for the client's acknowledgement of those before.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -1,0 +1,301 @@
+"""What pictures of others do to requests without any: TTFT beside a saturated encoder, over TTFT on an idle server.
+
+    python benchmarks/interference.py
+
+Text requests come in an open loop, at the same moments in every phase of a round; TTFT counts from the moment a request
+was due to its first token at the client. Under load, image requests in a closed loop, with different pictures and
+without a cache, keep encode busy. Phases alternate: idle and loaded, colocated and aggregated, round after round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import socket
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import asdict, dataclass, field
+from http.client import HTTPConnection
+from itertools import cycle
+from multiprocessing import get_context
+from random import Random
+from statistics import median
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from easerve.builtin import scenes
+from easerve.client import data_uri
+from easerve.config import Deployment
+from easerve.demo.run import png
+from easerve.server import Server, running
+
+Topology = Literal["colocated", "aggregated"]
+Client = Callable[..., asyncio.Future[Any]]
+Timing = dict[str, Any]  # of an answer: milliseconds
+TOPOLOGIES: tuple[Topology, ...] = ("colocated", "aggregated")
+BOUND = 2.0  # P99 loaded over idle, colocated
+LEAD_SECONDS = 1.0  # of image load before the first text request of a phase, and after the last
+DISTINCT = 256  # pictures: many more than are in flight
+
+
+@dataclass
+class Phases:
+    """All phases of one kind, one entry a round."""
+
+    ttfts_ms: list[list[float]] = field(default_factory=list)
+    first_token_ms: list[list[float]] = field(default_factory=list)  # as the server sees it
+    prefill_ms: list[list[float]] = field(default_factory=list)  # of which in the engine
+    encode_busy: list[float] = field(default_factory=list)  # share of the phase
+    pictures_per_s: list[float] = field(default_factory=list)
+
+    def ttft(self, share: float) -> float:
+        return _together(self.ttfts_ms, share)
+
+
+Found = dict[tuple[Topology, bool], Phases]  # by topology and whether loaded
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=11.0, help="of text requests in each phase")
+    parser.add_argument("--rate", type=float, default=8.0, help="text requests per second, Poisson arrivals")
+    parser.add_argument("--concurrency", type=int, default=24, help="image requests in flight, of one picture each")
+    parser.add_argument("--side", type=int, default=196, help="of the pictures in pixels")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    found = asyncio.run(_measure(arguments))
+    if arguments.json:
+        print(json.dumps(_as_json(found), indent=2))
+        return
+    print(f"TTFT of {arguments.rate:g} text requests/s, {arguments.rounds} rounds: ms at client (in server, in engine)")
+    for key, phases in found.items():
+        p50, p99 = (
+            [_together(part, share) for part in (phases.ttfts_ms, phases.first_token_ms, phases.prefill_ms)]
+            for share in (0.5, 0.99)
+        )
+        print(f"  {_name(*key):19s} P50 {_parts(p50)}   P99 {_parts(p99)}   ", end="")
+        print(f"encode busy {median(phases.encode_busy):4.0%}, {median(phases.pictures_per_s):5.1f} pictures/s")
+    print("loaded / idle, rounds together (lowest to highest round)")
+    for topology in TOPOLOGIES:
+        wanted = f"   wanted <= {BOUND:g}" if topology == "colocated" else ""
+        ratios = [_shown(found, topology, share) for share in (0.5, 0.99)]
+        print(f"  {topology:19s} P50 {ratios[0]}   P99 {ratios[1]}{wanted}")
+
+
+async def _measure(arguments: argparse.Namespace) -> Found:
+    rng = Random(0)
+    texts = [body(scenes.small_sum(rng, held_out=False).text, stream=True) for _ in range(64)]
+    side = (arguments.side, arguments.side)
+    images = [body("how many shapes are there ?", [url]) for url in pictures(DISTINCT, side, rng)]
+    found: Found = {(topology, loaded): Phases() for topology in TOPOLOGIES for loaded in (False, True)}
+    async with AsyncExitStack() as exits:
+        clients = [await exits.enter_async_context(client()) for _ in range(2)]
+        servers = {}
+        for topology in TOPOLOGIES:
+            deployment = Deployment(device="cpu", topology=topology, embedding_cache_gb=0)
+            servers[topology] = await exits.enter_async_context(running(deployment, lambda *_: None))
+        for turn in range(arguments.rounds + 1):  # the first warms up
+            seconds = arguments.seconds if turn else 3.0
+            arrivals = list(poisson(arguments.rate, seconds, Random(turn)))
+            for (topology, loaded), phases in found.items():
+                print(f"round {turn} of {arguments.rounds}: {_name(topology, loaded)}", file=sys.stderr)
+                url, load = servers[topology].url, None
+                if loaded:
+                    load = clients[1](closed_loop, url, images, arguments.concurrency, seconds + 2 * LEAD_SECONDS)
+                    await asyncio.sleep(LEAD_SECONDS)
+                await _phase(
+                    servers[topology], clients[0](open_loop, url, texts, arrivals), phases if turn else Phases()
+                )
+                if load is not None:
+                    await load
+    return found
+
+
+async def _phase(server: Server, load: asyncio.Future[list[tuple[float, Timing]]], into: Phases) -> None:
+    started, before = time.perf_counter(), await metrics(server)
+    answers = await load
+    wall, after = time.perf_counter() - started, await metrics(server)
+    into.ttfts_ms.append([ttft for ttft, _ in answers])
+    into.first_token_ms.append([timing["first_token"] for _, timing in answers])
+    into.prefill_ms.append([timing["prefill_queue"] + timing["prefill"] for _, timing in answers])
+    seconds, items = "encode_batch_seconds_sum", "encode_batch_items_sum"
+    into.encode_busy.append((after[seconds] - before[seconds]) / wall)
+    into.pictures_per_s.append((after[items] - before[items]) / wall)
+
+
+def _parts(times: Sequence[float]) -> str:
+    return "{:5.1f} ({:5.1f}, {:5.1f})".format(*times)
+
+
+def _together(rounds: list[list[float]], share: float) -> float:
+    return quantile([value for one in rounds for value in one], share)
+
+
+def _by_round(found: Found, topology: Topology, share: float) -> list[float]:
+    """Loaded over idle."""
+    pairs = zip(found[topology, True].ttfts_ms, found[topology, False].ttfts_ms, strict=True)
+    return [quantile(loaded, share) / quantile(idle, share) for loaded, idle in pairs]
+
+
+def _ratio(found: Found, topology: Topology, share: float) -> float:
+    return found[topology, True].ttft(share) / found[topology, False].ttft(share)
+
+
+def _shown(found: Found, topology: Topology, share: float) -> str:
+    each = _by_round(found, topology, share)
+    return f"{_ratio(found, topology, share):.2f} ({min(each):.2f} to {max(each):.2f})"
+
+
+def _name(topology: Topology, loaded: bool) -> str:
+    return f"{topology}, {'loaded' if loaded else 'idle'}"
+
+
+def _as_json(found: Found) -> dict[str, Any]:
+    phases = {
+        _name(*key): {"p50_ms": one.ttft(0.5), "p99_ms": one.ttft(0.99), **asdict(one)} for key, one in found.items()
+    }
+    ratios = {
+        f"{topology}, P{share * 100:g}": {
+            "together": _ratio(found, topology, share), "by_round": _by_round(found, topology, share),
+        }
+        for topology in TOPOLOGIES
+        for share in (0.5, 0.99)
+    }  # fmt: skip
+    return {"phases": phases, "loaded_over_idle": ratios}
+
+
+# From here on: requests, and clients in processes of their own. encode_batching.py uses them too.
+
+
+def body(question: str, urls: Sequence[str] = (), *, max_tokens: int = 8, stream: bool = False) -> bytes:
+    """A greedy chat request as it goes over the wire."""
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    message = {"role": "user", "content": [*parts, {"type": "text", "text": question}]}
+    content = {"messages": [message], "temperature": 0, "max_tokens": max_tokens, "stream": stream}
+    return json.dumps({"model": "builtin", "include_timing": True, **content}).encode()
+
+
+def pictures(amount: int, sides: tuple[int, int], rng: Random) -> Iterator[str]:
+    """Different pictures as data URIs, each side between these two in pixels."""
+    for _ in range(amount):
+        size = (rng.randint(*sides), rng.randint(*sides))
+        yield data_uri(png(scenes.draw(scenes.random_scene(rng, held_out=True), size, rng)))
+
+
+def poisson(rate: float, seconds: float, rng: Random) -> Iterator[float]:
+    """Moments of a Poisson process, in seconds."""
+    moment = rng.expovariate(rate)
+    while moment < seconds:
+        yield moment
+        moment += rng.expovariate(rate)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that `share` of them do not exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+@asynccontextmanager
+async def client() -> AsyncIterator[Client]:
+    """Runs a load function with its arguments in a process of its own, which is up already."""
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        await loop.run_in_executor(pool, str)
+        yield lambda load, *arguments: loop.run_in_executor(pool, load, *arguments)
+
+
+def closed_loop(url: str, bodies: Sequence[bytes], concurrency: int, seconds: float) -> int:
+    """Requests answered; each of `concurrency` connections sends its next one when its last is answered."""
+    end, turns = time.monotonic() + seconds, cycle(bodies)
+
+    def work() -> int:
+        connection, done = connect(url), 0
+        while time.monotonic() < end:
+            post(connection, next(turns))
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(concurrency) as threads:
+        return sum(task.result() for task in [threads.submit(work) for _ in range(concurrency)])
+
+
+def open_loop(url: str, bodies: Sequence[bytes], arrivals: Sequence[float]) -> list[tuple[float, Timing]]:
+    """Milliseconds from each moment to the first token of the request that was due then, and the server's times.
+
+    Each request has a connection of its own, as the server closes those that are idle for some seconds.
+    """
+    start, turns = time.monotonic() + 0.05, cycle(bodies)
+
+    def work(due: float, content: bytes) -> tuple[float, Timing]:
+        with closing(connect(url)) as connection:
+            first, timing = post(connection, content)
+        return (first - due) * 1000, timing
+
+    with ThreadPoolExecutor(256) as threads:
+        tasks = []
+        for due in (start + arrival for arrival in arrivals):
+            time.sleep(max(0.0, due - time.monotonic()))
+            tasks.append(threads.submit(work, due, next(turns)))
+        return [task.result() for task in tasks]
+
+
+def connect(url: str) -> HTTPConnection:
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=120)
+    connection.connect()
+    return connection
+
+
+def post(connection: HTTPConnection, content: bytes) -> tuple[float, Timing]:
+    """When (monotonic) a stream's first token came, or else the whole answer; and its `timing`.
+
+    Raises RuntimeError for an error.
+    """
+    connection.request("POST", "/v1/chat/completions", content, {"Content-Type": "application/json"})
+    if hasattr(socket, "TCP_QUICKACK"):  # a delayed acknowledgement is no part of what is measured here
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    response = connection.getresponse()
+    if response.status != 200:
+        raise RuntimeError(response.read().decode())
+    first = 0.0
+    timing: Timing = {}
+    for line in response:
+        now = time.monotonic()
+        if (piece := line.removeprefix(b"data: ")).startswith(b"{"):
+            answer = json.loads(piece)
+            choice = answer["choices"][0]
+            if (choice.get("delta") or choice.get("message") or {}).get("content"):
+                first = first or now
+            timing = answer.get("timing") or timing
+    response.close()  # the connection stays open
+    return first or time.monotonic(), timing
+
+
+async def metrics(server: Server) -> defaultdict[str, float]:
+    """The server's metrics without their prefix, with their labels and as sums over all labels."""
+
+    def read() -> str:
+        connection = connect(server.url)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text
+
+    sums: defaultdict[str, float] = defaultdict(float)
+    for line in (await asyncio.to_thread(read)).splitlines():
+        if line.startswith("easerve_"):
+            name, _, value = line.removeprefix("easerve_").rpartition(" ")
+            for key in {name, name.partition("{")[0]}:
+                sums[key] += float(value)
+    return sums
+
+
+if __name__ == "__main__":
+    main()
