@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -58,3 +59,8 @@ def messages(question: str, urls: list[str]) -> list[dict[str, object]]:
 def shared_memory() -> set[Path]:
     """Run folders of all servers on this machine."""
     return set(Path("/dev/shm").glob("easerve-*"))
+
+
+def own_shared_memory() -> set[Path]:
+    """Run folders of the servers in this process."""
+    return set(Path("/dev/shm").glob(f"easerve-{os.getpid()}-*"))

@@ -52,13 +52,12 @@ class Life:
         ended = asyncio.ensure_future(process.wait())
         either: set[asyncio.Future[Any]] = {self._ready, ended}
         try:
-            await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
-        if not self._ready.done():
+        if not done:
             self.kill(f"was not ready after {patience:g} s and was killed")
-            return None
-        return self._ready.result()
+        return self._ready.result() if self._ready.done() else None
 
     async def death(self) -> str:
         """Why, once it has ended."""
