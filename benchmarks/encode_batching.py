@@ -30,7 +30,7 @@ from easerve.config import Deployment
 from easerve.pipeline.timing import ItemTimes
 from easerve.request import EmbeddingRef, MediaItem
 from easerve.server import Server, running
-from interference import Client, body, client, closed_loop, metrics, open_loop, pictures, poisson, quantile
+from load import Client, body, client, closed_loop, metrics, open_loop, pictures, poisson, quantile
 
 SMALL, LARGE = (56, 84), (196, 196)
 VARIANTS: dict[str, dict[str, Any]] = {

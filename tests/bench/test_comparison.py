@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 from io import StringIO
 from pathlib import Path
@@ -61,7 +62,7 @@ async def test_a_started_server_has_its_cores_and_leaves_no_process(tmp_path: Pa
     script, told = tmp_path / "server.py", tmp_path / "told"
     script.write_text(SERVER)
     core = min(os.sched_getaffinity(0))
-    command = f"{sys.executable} {script} {{port}} {told}"
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))} {{port}} {shlex.quote(str(told))}"
     async with launched(command, (core,), tmp_path / "log", 60) as url:
         assert url.startswith("http://127.0.0.1:")
         child, _, cores = told.read_text().partition(" ")
@@ -83,7 +84,7 @@ def _lives(process: str) -> bool:
 
 async def test_a_server_that_does_not_come_up_says_where_to_look(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="log"):
-        async with launched(f"{sys.executable} -c pass {{port}}", (), tmp_path / "log", 60):
+        async with launched(f"{shlex.quote(sys.executable)} -c pass {{port}}", (), tmp_path / "log", 60):
             pass
     with pytest.raises(BadRequest, match="port"):
         async with launched("serve", (), tmp_path / "log", 60):

@@ -189,7 +189,7 @@ class World:
         self.pipeline = Pipeline(
             encode_pool=encode,
             pools=pools,
-            cache=EmbeddingCache(encode, ByteLRU(cache_bytes), self.memory),
+            cache=EmbeddingCache(encode, ByteLRU(cache_bytes)),
             admission=Admission(limit),
             offload=make_offload("deficit", remote_ratio),
             slack=Slack(slo_ttft),

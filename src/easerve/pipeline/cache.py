@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from easerve.errors import EAServeError
 from easerve.pipeline.encode import EncodePool
-from easerve.pipeline.stages import Buffers
 from easerve.pipeline.timing import ItemTimes
 from easerve.policy.cache import ByteLRU
 from easerve.request import EmbeddingRef, MediaItem
@@ -20,11 +19,10 @@ from easerve.request import EmbeddingRef, MediaItem
 class EmbeddingCache:
     """Embeddings by content key. What `get` returns stays until the same number of `unpin`."""
 
-    def __init__(self, encode: EncodePool, store: ByteLRU[EmbeddingRef], buffers: Buffers) -> None:
+    def __init__(self, encode: EncodePool, store: ByteLRU[EmbeddingRef]) -> None:
         self.store = store
         self.joins = 0
         self._encode = encode
-        self._buffers = buffers
         self._flights: dict[str, asyncio.Future[None]] = {}
 
     async def get(self, item: MediaItem, latest_start: float) -> tuple[EmbeddingRef, ItemTimes]:
@@ -75,5 +73,4 @@ class EmbeddingCache:
 
     def _release(self, embeddings: Sequence[EmbeddingRef]) -> None:
         for embedding in embeddings:
-            for ref in embedding.tensors.values():
-                self._buffers.release(ref)
+            self._encode.release(embedding)

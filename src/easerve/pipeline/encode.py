@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from easerve.errors import EAServeError, Overloaded, Unavailable, WorkerLost
 from easerve.pipeline.observer import Observer
+from easerve.pipeline.roster import Roster
 from easerve.pipeline.stages import Buffers, EncodedBatch, EncodeStage
 from easerve.pipeline.timing import ItemTimes
 from easerve.policy.arrivals import ArrivalRate
@@ -40,7 +41,6 @@ class _Job:
 class _Member:
     stage: EncodeStage
     running_tokens: int = 0  # 0: idle
-    idle_since: int = 0  # a count, not a time
     rate: TokenRate = field(default_factory=TokenRate)
 
     @property
@@ -67,34 +67,29 @@ class EncodePool:
         self._batcher = policy.batcher
         self._buffers = buffers
         self._observer = observer
-        self._members: dict[str, _Member] = {}
-        self._expected: set[str] = set()
+        self._roster: Roster[_Member] = Roster()  # the longest idle first
         self._running: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def add_worker(self, worker: EncodeStage) -> None:
-        self._members[worker.name] = _Member(worker)
-        self._expected.discard(worker.name)
+        self._roster.add(worker.name, _Member(worker))
         self._count_workers()
         self._dispatch()
 
     def remove_worker(self, name: str, *, returns: bool) -> None:
         """Forget a worker. What runs on it fails through its own `encode`. The queue waits for one that `returns`;
         with none left and none to return, it fails."""
-        if self._members.pop(name, None) is None and name not in self._expected:
+        if not self._roster.remove(name, returns=returns):
             return
-        self._expected.discard(name)
-        if returns:
-            self._expected.add(name)
         self._count_workers()
         if not self.staffed:
             for job in self._batcher.take_all():
-                _fail(job, _no_encoder())
+                _fail(job, no_encoder())
 
     @property
     def staffed(self) -> bool:
         """Whether a worker is there or on its way back."""
-        return bool(self._members or self._expected)
+        return self._roster.staffed
 
     @property
     def queue_length(self) -> int:
@@ -104,11 +99,8 @@ class EncodePool:
         """What encoding one item alone takes, as far as is known."""
         return self._policy.service.predict(1)
 
-    def __len__(self) -> int:
-        return len(self._members)
-
     def loads(self) -> dict[str, Load]:
-        return {name: member.load for name, member in self._members.items()}
+        return {name: member.load for name, member in self._roster.members.items()}
 
     async def encode(self, item: MediaItem, latest_start: float = math.inf) -> tuple[EmbeddingRef, ItemTimes]:
         """The embedding of one item; the caller owns its buffers. Cancelling drops the item, queued or running.
@@ -116,7 +108,7 @@ class EncodePool:
         Raises the item's own error, Overloaded when the queue is full, or Unavailable when no encode worker is left.
         """
         if not self.staffed:
-            raise _no_encoder()
+            raise no_encoder()
         if len(self._batcher) >= self._policy.max_queue:
             raise Overloaded(f"{len(self._batcher)} media items wait for encode, the most there may", retry_after=1)
         loop = asyncio.get_running_loop()
@@ -130,7 +122,7 @@ class EncodePool:
             raise
 
     def _count_workers(self) -> None:
-        self._policy.arrivals.workers = max(1, len(self._members))
+        self._policy.arrivals.workers = max(1, len(self._roster.members))
 
     def _enqueue(self, job: _Job) -> None:
         now = asyncio.get_running_loop().time()
@@ -166,16 +158,14 @@ class EncodePool:
 
     def _next_worker(self) -> _Member | None:
         """An idle worker, or None if there is none, or if a busy one would be through with the queue's head sooner."""
-        idle = [member for member in self._members.values() if member.running_tokens == 0]
+        members = self._roster.members
+        idle = {name: member.load for name, member in members.items() if not member.running_tokens}
         if not idle:
             return None
-        idle.sort(key=lambda member: member.idle_since)
         tokens = self._batcher.head_tokens()
-        name = self._policy.placement.choose({member.stage.name: member.load for member in idle}, tokens)
-        others = {other: member.load for other, member in self._members.items() if member.running_tokens}
-        if sooner_elsewhere({**others, name: self._members[name].load}, name, tokens):
-            return None
-        return self._members[name]
+        name = self._policy.placement.choose(idle, tokens)
+        busy = {other: member.load for other, member in members.items() if member.running_tokens}
+        return None if sooner_elsewhere({**busy, name: idle[name]}, name, tokens) else members[name]
 
     def _start(self, member: _Member, jobs: list[_Job]) -> None:
         member.running_tokens = sum(job.item.tokens for job in jobs)
@@ -200,9 +190,14 @@ class EncodePool:
             self._learn(member, jobs, batch.seconds)
             self._settle(member.stage, jobs, batch, started)
         finally:
-            member.running_tokens = 0
-            member.idle_since = max(other.idle_since for other in (member, *self._members.values())) + 1
+            self._rest(member)
             self._dispatch()
+
+    def _rest(self, member: _Member) -> None:
+        member.running_tokens = 0
+        members, name = self._roster.members, member.stage.name
+        if members.get(name) is member:  # it may have been lost, and may have a successor
+            members[name] = members.pop(name)
 
     def _learn(self, member: _Member, jobs: list[_Job], seconds: float) -> None:
         self._policy.service.observe(len(jobs), seconds)
@@ -245,7 +240,7 @@ def _fail(job: _Job, error: EAServeError) -> None:
         job.done.set_exception(error)
 
 
-def _no_encoder() -> Unavailable:
+def no_encoder() -> Unavailable:
     return Unavailable("no encode worker is alive; requests without media are still served", retry_after=5)
 
 

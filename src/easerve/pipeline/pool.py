@@ -1,11 +1,11 @@
-"""The workers of a generating stage: who is there, who is expected back, and what each has to do."""
+"""The workers of a generating stage, and what each has to do."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 
 from easerve.errors import Unavailable
+from easerve.pipeline.roster import Roster
 from easerve.pipeline.stages import GenerateStage, SequenceJob, Sink
 from easerve.policy.placement import Load, Placement
 from easerve.policy.rates import TokenRate
@@ -49,59 +49,43 @@ class Pool:
     def __init__(self, stage: str, placement: Placement) -> None:
         self.stage = stage
         self._placement = placement
-        self._members: dict[str, _Member] = {}
-        self._expected: set[str] = set()
-        self._changed = asyncio.Event()
+        self._roster: Roster[_Member] = Roster()
 
     def add_worker(self, stage: GenerateStage) -> None:
-        self._members[stage.name] = _Member(stage)
-        self._expected.discard(stage.name)
-        self._wake()
+        self._roster.add(stage.name, _Member(stage))
 
     def remove_worker(self, name: str, *, returns: bool) -> None:
         """Forget a worker. Work that finds no other waits for one that `returns`."""
-        if self._members.pop(name, None) is None and name not in self._expected:
-            return
-        self._expected.discard(name)
-        if returns:
-            self._expected.add(name)
-        self._wake()
+        self._roster.remove(name, returns=returns)
 
     @property
     def staffed(self) -> bool:
         """Whether a worker is there or on its way back."""
-        return bool(self._members or self._expected)
-
-    def __len__(self) -> int:
-        return len(self._members)
+        return self._roster.staffed
 
     def loads(self) -> dict[str, Load]:
-        return {
-            name: Load(member.pending_tokens, member.rate.tokens_per_second) for name, member in self._members.items()
-        }
+        members = self._roster.members
+        return {name: Load(member.pending_tokens, member.rate.tokens_per_second) for name, member in members.items()}
 
     def check(self) -> None:
         """Raises Unavailable when no worker is there or expected."""
         if not self.staffed:
-            raise Unavailable(f"no {self.stage} worker is alive", retry_after=5)
+            raise self._none()
 
     async def choose(self, tokens: float, preferred: str = "") -> GenerateStage:
         """The worker for `tokens` more: the preferred one if it is there, else as placement says.
 
         Waits while workers are only expected; raises Unavailable when none is.
         """
-        while not self._members:
-            self.check()
-            await self._changed.wait()
-        name = preferred if preferred in self._members else self._placement.choose(self.loads(), tokens)
-        return self._members[name].stage
+        members = await self._roster.some(self._none())
+        name = preferred if preferred in members else self._placement.choose(self.loads(), tokens)
+        return members[name].stage
 
     def start(self, stage: GenerateStage, job: SequenceJob, sink: Sink, weight: float) -> Assignment:
         """Hand a sequence to a chosen worker, on which it weighs `weight` tokens."""
-        assignment = Assignment(self._members[stage.name], job, weight)
+        assignment = Assignment(self._roster.members[stage.name], job, weight)
         stage.start(job, sink)
         return assignment
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def _none(self) -> Unavailable:
+        return Unavailable(f"no {self.stage} worker is alive", retry_after=5)

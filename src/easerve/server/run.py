@@ -24,7 +24,6 @@ from easerve.observe.metrics import RequestMetrics
 from easerve.observe.stages import StageMetrics, StateCollector
 from easerve.pipeline.pipeline import Pipeline
 from easerve.policy.restart import RestartRule
-from easerve.server.cores import cores_of, front_end_beside_encode
 from easerve.server.http import listening, serving
 from easerve.server.states import collect_pipeline, collect_workers
 from easerve.server.wiring import Staff, make_pipeline
@@ -84,7 +83,6 @@ async def running(
         pipeline = make_pipeline(deployment, ledger, observer, _room(transfer, folder))
         pictures = PicturePool(deployment.request_timeout)
         specs = _specs(deployment, plans, family, hub, str(folder))
-        exits.enter_context(front_end_beside_encode(plans))
         supervisor = _supervisor(deployment, hub, ledger, Staff(pipeline, pictures), on_progress)
         states = StateCollector(registry)
         collect_pipeline(states, pipeline)
@@ -144,7 +142,6 @@ def _specs(
             name=plan.name,
             stages=plan.stages,
             device=plan.device,
-            cores=cores_of(plan.device),
             model=str(family.folder),
             endpoint=hub.endpoint,
             run_folder=folder,

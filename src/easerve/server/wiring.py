@@ -36,7 +36,7 @@ def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer, ro
         pools=Pools(
             prefill=Pool("prefill", place()), local=Pool("local prefill", place()), decode=Pool("decode", place())
         ),
-        cache=EmbeddingCache(encode_pool, ByteLRU(_cache_bytes(deployment, room)), ledger),
+        cache=EmbeddingCache(encode_pool, ByteLRU(_cache_bytes(deployment, room))),
         admission=Admission(deployment.max_requests),
         offload=make_offload(deployment.offload, deployment.remote_ratio),
         slack=Slack(deployment.slo_ttft),

@@ -20,7 +20,7 @@ from easerve.transfer.arena import Bytes
 from easerve.transfer.base import DEADLINE_SECONDS, check_length, gone
 from easerve.transfer.links import Context, Link, Links
 from easerve.transfer.nixl_memory import Memory, Piece, Place
-from easerve.transfer.owner import FREE, GONE, OK, Frames, Owner, Request, address
+from easerve.transfer.owner import GONE, OK, Frames, Owner, Request, address, give_back
 
 logger = logging.getLogger(__name__)
 
@@ -69,11 +69,7 @@ class Nixl:
         return self._fetch(ref).data
 
     def release(self, ref: TensorRef) -> None:
-        if self._owner.owns(ref.name):
-            self._owner.withdraw(ref.name)
-        else:
-            endpoint, key = address(ref.name)
-            self._links.tell(endpoint, [FREE, key.encode()])
+        give_back(ref.name, self._owner, self._links)
 
     def close(self) -> None:
         self._links.close()

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import zmq
 
 from easerve.errors import StartupError
-from easerve.transfer.links import Context
+from easerve.transfer.links import Context, Links
 
 OK, GONE = b"ok", b"gone"
 FREE = b"free"
@@ -146,6 +146,15 @@ class Owner(Generic[Value]):
         except Exception:  # the thread must outlive whatever it is sent
             logger.exception("a request for a buffer could not be answered")
             return [GONE]
+
+
+def give_back(name: str, owner: Owner[Any], links: Links) -> None:
+    """Withdraw a value of this process, or tell its owner to."""
+    if owner.owns(name):
+        owner.withdraw(name)
+    else:
+        endpoint, key = address(name)
+        links.tell(endpoint, [FREE, key.encode()])
 
 
 def address(name: str) -> tuple[str, str]:

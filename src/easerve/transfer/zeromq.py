@@ -13,7 +13,7 @@ from easerve.errors import EAServeError, TransferError
 from easerve.request import TensorRef
 from easerve.transfer.base import DEADLINE_SECONDS, check_length, gone
 from easerve.transfer.links import Context, Links
-from easerve.transfer.owner import FREE, GONE, OK, Frames, Owner, Request, address
+from easerve.transfer.owner import GONE, OK, Frames, Owner, Request, address, give_back
 
 _GET = b"get"
 _SMALL = 16384  # ZeroMQ lays smaller messages anywhere in a shared block: copied, they are aligned for any dtype
@@ -53,11 +53,7 @@ class ZeroMQ:
         return data
 
     def release(self, ref: TensorRef) -> None:
-        if self._owner.owns(ref.name):
-            self._owner.withdraw(ref.name)
-        else:
-            endpoint, key = address(ref.name)
-            self._links.tell(endpoint, [FREE, key.encode()])
+        give_back(ref.name, self._owner, self._links)
 
     def close(self) -> None:
         self._links.close()

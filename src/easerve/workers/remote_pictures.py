@@ -7,8 +7,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from easerve.errors import DeadlineExceeded, Unavailable, WorkerLost
+from easerve.errors import DeadlineExceeded, WorkerLost
 from easerve.media.store import all_laid
+from easerve.pipeline.encode import no_encoder
+from easerve.pipeline.roster import Roster
 from easerve.request import LaidPicture
 from easerve.transfer.ledger import Ledger
 from easerve.workers.client import WorkerClient
@@ -28,24 +30,15 @@ class PicturePool:
     def __init__(self, deadline: float) -> None:
         """`deadline`: seconds for one picture, retries included."""
         self._deadline = deadline
-        self._members: dict[str, _Member] = {}
-        self._expected: set[str] = set()
-        self._changed = asyncio.Event()
+        self._roster: Roster[_Member] = Roster()
         self._uses = itertools.count(1)
 
     def add_worker(self, worker: WorkerClient) -> None:
-        self._members[worker.name] = _Member(worker)
-        self._expected.discard(worker.name)
-        self._wake()
+        self._roster.add(worker.name, _Member(worker))
 
     def remove_worker(self, name: str, *, returns: bool) -> None:
         """Forget a worker. Pictures that find no other wait for one that `returns`."""
-        if self._members.pop(name, None) is None and name not in self._expected:
-            return
-        self._expected.discard(name)
-        if returns:
-            self._expected.add(name)
-        self._wake()
+        self._roster.remove(name, returns=returns)
 
     async def load(self, url: str, param: str, salt: bytes) -> LaidPicture:
         """A picture whose buffer is the caller's; `param` names the request's field in errors.
@@ -69,17 +62,10 @@ class PicturePool:
 
     async def _next(self) -> WorkerClient:
         """The worker with the fewest pictures to load, of several the one that was asked longest ago."""
-        while not self._members:
-            if not self._expected:
-                raise Unavailable("no encode worker is alive; requests without media are still served", retry_after=5)
-            await self._changed.wait()
-        member = min(self._members.values(), key=lambda one: (one.worker.pictures.outstanding, one.last_used))
+        members = await self._roster.some(no_encoder())
+        member = min(members.values(), key=lambda one: (one.worker.pictures.outstanding, one.last_used))
         member.last_used = next(self._uses)
         return member.worker
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
 
 
 class RemotePictures:

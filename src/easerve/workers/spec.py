@@ -64,7 +64,6 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     stages: tuple[StageName, ...]
     device: Device
-    cores: tuple[int, ...] = ()  # to run on, by the operating system's numbers; empty: any
     model: str  # folder
     endpoint: str  # of the front end
     run_folder: str  # sockets and shared memory
