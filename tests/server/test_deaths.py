@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -133,12 +134,13 @@ async def test_chaos(shape: dict[str, Any], every: float) -> None:
         texts = dict(zip(distinct, await answers(server, list(distinct.values()), 4), strict=True))
         killer = asyncio.create_task(_kill(server, every, Random(9)))
         got: list[str] = []
-        for start in range(0, 500, 100):  # paced, so that many deaths meet it
+        while len(got) < 500 or sum(server.supervisor.restarts.values()) < 3:  # on a fast machine 500 outrun the deaths
+            start = len(got) % 500
             got += await answers(server, questions[start : start + 100], 16, patience=300)
         killer.cancel()
         kills = sum(server.supervisor.restarts.values())
         assert kills >= 3
-        assert [text for text, example in zip(got, questions, strict=True) if text != texts[id(example)]] == []
+        assert [text for text, example in zip(got, cycle(questions), strict=False) if text != texts[id(example)]] == []
         await until_all_are_up(server)
         await assert_nothing_is_held(server)
         pids = server.supervisor.pids
