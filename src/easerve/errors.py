@@ -75,6 +75,12 @@ class WorkerLost(Unavailable):
     code = "worker_lost"
 
 
+class NoRoom(Unavailable):
+    """The memory that tensors travel in is full."""
+
+    code = "no_room"
+
+
 class DeadlineExceeded(EAServeError):
     """A wait ended at its deadline."""
 
@@ -104,8 +110,8 @@ class UnsupportedModel(StartupError):
 _BY_NAME: dict[str, type[EAServeError]] = {
     kind.__name__: kind
     for kind in (
-        EAServeError, BadRequest, ModelNotFound, TooLarge, Overloaded, Unavailable, WorkerLost, DeadlineExceeded,
-        TransferError, StartupError, UnsupportedModel,
+        EAServeError, BadRequest, ModelNotFound, TooLarge, Overloaded, Unavailable, WorkerLost, NoRoom,
+        DeadlineExceeded, TransferError, StartupError, UnsupportedModel,
     )
 }  # fmt: skip
 

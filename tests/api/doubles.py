@@ -18,8 +18,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from easerve.api.app import create_app
 from easerve.api.options import ApiOptions
 from easerve.api.service import ServedModel, load_served_model
-from easerve.errors import BadRequest, EAServeError
+from easerve.errors import BadRequest, EAServeError, NoRoom
+from easerve.pipeline.door import Place
+from easerve.pipeline.media import Reload
 from easerve.pipeline.timing import ItemTimes, RequestTimes
+from easerve.policy.admission import Admission
 from easerve.request import LaidPicture, PrefillTimes, Request, TensorRef, TokenLogprobs, TokenOutput
 
 SPECIAL = ["<|end|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]
@@ -94,10 +97,14 @@ class Media:
     salt: bytes
     delay: float = 0.0
     calls: int = 0
+    full: int = 0  # so many calls to come find no room
 
     async def load_all(self, sources: Sequence[tuple[str, str]]) -> list[LaidPicture]:
         self.calls += 1
         await asyncio.sleep(self.delay)
+        if self.full:
+            self.full -= 1
+            raise NoRoom("no shared memory", param=sources[0][1])
         for url, param in sources:
             if url == "broken":
                 raise BadRequest("the picture is broken", param=param, code="invalid_image")
@@ -129,26 +136,36 @@ class FakePipeline:
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     closed_at: float = 0.0
     health: EAServeError | None = None
-    full: EAServeError | None = None
+    admission: Admission = field(default_factory=lambda: Admission(1000))
+    rooms_made: int = 0
+    reload_first: bool = False  # pictures are asked for once more before anything is generated
+    reloaded: list[TensorRef] = field(default_factory=list)
 
-    def check_admission(self) -> None:
-        if self.full:
-            raise self.full
+    def admit(self) -> Place:
+        return Place(self.admission)
+
+    def make_room(self) -> None:
+        self.rooms_made += 1
 
     async def check_health(self) -> None:
         if self.health:
             raise self.health
 
-    async def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, None]:
+    async def generate(
+        self, request: Request, times: RequestTimes, place: Place, reload: Reload
+    ) -> AsyncGenerator[TokenOutput, None]:
         self.requests.append(request)
         self.running += 1
         try:
+            if self.reload_first:
+                self.reloaded = [await reload(index) for index in range(len(request.media))]
             times.items += [ItemTimes(0.001, 0.010 * (k + 1), 2, f"encode-{k}") for k in range(len(request.media))]
             async for output in self._outputs(request, times):
                 yield output
         finally:
             for item in request.media:
                 self.buffers.release(item.pixels)
+            place.leave()
             self.running -= 1
             self.closed_at = asyncio.get_running_loop().time()
             self.closed.set()

@@ -16,6 +16,7 @@ import openai
 import pytest
 import uvicorn
 
+from easerve.api.options import ApiOptions
 from easerve.errors import EAServeError, Overloaded
 from tests.api.doubles import Site, make_site, until, user
 
@@ -189,3 +190,26 @@ async def test_too_large_a_body_is_refused_before_it_is_sent(tokenizer_folder: P
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
+
+
+async def test_api_keys_through_the_official_client(tokenizer_folder: Path) -> None:
+    """Both endpoints and the list of models; streams too."""
+    site = make_site(tokenizer_folder, options=ApiOptions(api_keys=("k1", "k2")))
+    async with serving(site) as url:
+        for key in ("k1", "k2"):
+            async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=key) as client:
+                whole = await client.chat.completions.create(model="tiny", messages=MESSAGES)
+                assert whole.choices[0].message.content == "the red circle"
+                assert [model.id for model in (await client.models.list()).data] == ["tiny", "small"]
+        for key in ("k3", "k"):
+            async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
+                calls = (
+                    client.chat.completions.create(model="tiny", messages=MESSAGES, stream=True),
+                    client.completions.create(model="tiny", prompt="hello"),
+                    client.models.list(),
+                )
+                for call in calls:
+                    with pytest.raises(openai.AuthenticationError) as refused:
+                        await call
+                    assert refused.value.code == "invalid_api_key"
+    assert len(site.pipeline.requests) == 2

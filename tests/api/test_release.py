@@ -7,10 +7,12 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
 import pytest
 
 from easerve.api.streams import merge, until_disconnect
-from easerve.errors import EAServeError, Overloaded
+from easerve.errors import EAServeError
+from easerve.policy.admission import Admission
 from tests.api.doubles import Site, until, user
 
 CHAT = "/v1/chat/completions"
@@ -30,12 +32,61 @@ async def test_an_error_at_any_token(site: Site, error_at: int, stream: bool, n:
     assert site.buffers.puts == 2
     assert not site.buffers.live
     assert site.pipeline.running == 0
+    assert site.pipeline.admission.in_flight == 0
 
 
-async def test_a_full_server_sheds_before_any_picture_is_decoded(site: Site) -> None:
-    site.pipeline.full = Overloaded("full", retry_after=1)
-    assert await status(site, {"messages": user((28, 28))}) == 429
-    assert site.buffers.puts == 0
+async def test_a_burst_of_slow_pictures_is_shed_before_they_are_fetched(site: Site) -> None:
+    site.pipeline.admission, site.media.delay = Admission(2), 0.05
+    body = {"messages": user((28, 28))}
+    statuses = await asyncio.gather(*(status(site, body) for _ in range(6)))
+    assert sorted(statuses) == [200, 200, 429, 429, 429, 429]
+    assert site.media.calls == 2
+    assert await status(site, body) == 200
+    assert site.pipeline.admission.in_flight == 0
+
+
+@pytest.mark.parametrize("part", ["broken", "2x2", "28x28"])
+async def test_a_place_is_free_again_whatever_comes_of_the_pictures(site: Site, part: str) -> None:
+    """Refused by the loader, by the model's rules, and by the length that is left."""
+    picture = {"type": "image_url", "image_url": {"url": part}}
+    assert await status(site, {"messages": [{"role": "user", "content": [picture]}], "max_tokens": 505}) == 400
+    assert site.pipeline.admission.in_flight == 0
+    assert not site.buffers.live
+
+
+async def test_a_request_of_several_prompts_takes_as_many_places_or_none(site: Site) -> None:
+    site.pipeline.admission = Admission(2)
+    async with site.client() as client:
+        for prompts, wanted in ((3, 429), (2, 200), (3, 429), (2, 200)):
+            answer = await client.post("/v1/completions", json={"prompt": ["hello"] * prompts})
+            assert answer.status_code == wanted
+    assert site.pipeline.admission.in_flight == 0
+
+
+async def test_without_room_for_pictures_some_is_made_once(site: Site) -> None:
+    body = {"messages": user((28, 28), (28, 56))}
+    site.media.full = 1
+    assert await status(site, body) == 200
+    site.media.full = 2
+    async with site.client() as client:
+        refused = await client.post(CHAT, json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "no_room")
+    assert refused.headers["retry-after"]
+    assert site.pipeline.rooms_made == 2
+    assert not site.buffers.live
+
+
+async def test_pictures_can_be_had_again_as_long_as_they_are_the_same(site: Site) -> None:
+    site.pipeline.reload_first = True
+    assert await status(site, {"messages": user((28, 28), (28, 56))}) == 200
+    assert [ref.shape for ref in site.pipeline.reloaded] == [(28, 28, 3), (28, 56, 3)]
+    assert site.buffers.live == {ref.name for ref in site.pipeline.reloaded}, "theirs who asked, and nobody else's"
+    site.buffers.live.clear()
+    keys = iter("abcd")
+    lay = site.media._lay
+    site.media._lay = lambda url: msgspec.structs.replace(lay(url), key=next(keys))  # type: ignore[method-assign]
+    assert await status(site, {"messages": user((28, 28))}) == 503
+    assert not site.buffers.live
 
 
 async def test_a_refusal_after_the_pictures_are_down(site: Site) -> None:
@@ -54,9 +105,9 @@ async def test_a_pipeline_that_cannot_even_be_called(site: Site, monkeypatch: py
     assert not site.buffers.live
 
 
-async def _call(site: Site, messages: list[Any], gone: asyncio.Event, sent: list[Any]) -> None:
+async def _call(site: Site, messages: list[Any], gone: asyncio.Event, sent: list[Any], *, stream: bool = False) -> None:
     """One request over plain ASGI, whose client leaves when `gone` is set."""
-    body = json.dumps({"messages": messages}).encode()
+    body = json.dumps({"messages": messages, "stream": stream}).encode()
     first = True
 
     async def receive() -> dict[str, Any]:
@@ -77,15 +128,32 @@ async def _call(site: Site, messages: list[Any], gone: asyncio.Event, sent: list
     await site.app(scope, receive, send)
 
 
-async def test_a_server_that_shuts_down_midway(site: Site) -> None:
-    site.pipeline.delay = 30
-    task = asyncio.create_task(_call(site, user((28, 28)), asyncio.Event(), []))
-    await until(lambda: site.pipeline.running > 0)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_server_that_shuts_down_midway_says_so(site: Site, stream: bool) -> None:
+    """Before the first token by the status, after it in the stream."""
+    site.pipeline.delay = 0.05
+    site.says("word " * 1000)
+    sent: list[Any] = []
+    task = asyncio.create_task(_call(site, user((28, 28)), asyncio.Event(), sent, stream=stream))
+    await until(lambda: site.pipeline.tokens_given > 1)
     task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert site.pipeline.running == 0
+    await task
+    assert sent[0]["status"] == (200 if stream else 503)
+    assert b"the server is stopping" in sent[-1]["body"]
+    assert not sent[-1].get("more_body")
+    assert site.pipeline.running == site.pipeline.admission.in_flight == 0
     assert not site.buffers.live
+
+
+async def test_a_server_that_shuts_down_while_pictures_load_says_so(site: Site) -> None:
+    site.media.delay, sent = 30.0, []
+    task = asyncio.create_task(_call(site, user((28, 28)), asyncio.Event(), sent))
+    await until(lambda: site.media.calls > 0)
+    task.cancel()
+    await task
+    assert sent[0]["status"] == 503
+    assert dict(sent[0]["headers"])[b"retry-after"]
+    assert site.pipeline.admission.in_flight == 0
 
 
 async def test_until_disconnect_does_the_work_or_tells() -> None:

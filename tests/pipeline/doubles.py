@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from easerve.errors import EAServeError, TransferError, WorkerLost
+from easerve.errors import EAServeError, NoRoom, TransferError, WorkerLost
 from easerve.pipeline.cache import EmbeddingCache
 from easerve.pipeline.encode import EncodePolicy, EncodePool
 from easerve.pipeline.observer import Observer
@@ -37,21 +38,31 @@ from easerve.request import (
 
 
 class Memory:
-    """Buffers by name; what is left at the end leaked. `survives_owner` as of shared memory, or not as of others."""
+    """Buffers by name; what is left at the end leaked. `survives_owner` as of shared memory, or not as of others.
+
+    It holds `capacity` buffers, pixels of requests made by a test not counted.
+    """
 
     def __init__(self, *, survives_owner: bool = True) -> None:
         self.held: set[str] = set()
         self.survives_owner = survives_owner
+        self.capacity = math.inf
         self._count = 0
 
     def put(self, name: str) -> TensorRef:
         self._count += 1
+        if name != "pixels" and len(self.of(lambda held: not held.startswith("pixels"))) >= self.capacity:
+            raise NoRoom(f"no room for {name}")
         ref = TensorRef(f"{name}-{self._count}", (1,), "uint8", 1)
         self.held.add(ref.name)
         return ref
 
     def release(self, ref: TensorRef) -> None:
         self.held.discard(ref.name)
+
+    def of(self, kind: Callable[[str], bool]) -> list[str]:
+        """Names of what is held of a kind, in order."""
+        return sorted(filter(kind, self.held))
 
 
 class FakeEncoder:
@@ -61,20 +72,25 @@ class FakeEncoder:
         self.name = name
         self.batches: list[list[str]] = []
         self._memory = memory
-        self._delay = delay
+        self.delay = delay
         self.fault: Callable[[Sequence[MediaItem]], EAServeError | None] = lambda items: None
 
     async def encode(self, items: Sequence[MediaItem]) -> EncodedBatch:
         self.batches.append([item.key for item in items])
-        await asyncio.sleep(self._delay)
+        await asyncio.sleep(self.delay)
         if (error := self.fault(items)) is not None:
             raise error
-        return EncodedBatch([self._one(item) for item in items], self._delay)
+        return EncodedBatch([self._one(item) for item in items], self.delay)
 
     def _one(self, item: MediaItem) -> EmbeddingRef | EAServeError:
         if item.key.startswith("bad"):
             return EAServeError(f"cannot encode {item.key}")
-        return EmbeddingRef(key=item.key, tokens=item.tokens, tensors={"values": self._memory.put(item.key)})
+        if item.pixels.name not in self._memory.held:
+            return TransferError(f"buffer {item.pixels.name} is gone")
+        try:
+            return EmbeddingRef(key=item.key, tokens=item.tokens, tensors={"values": self._memory.put(item.key)})
+        except NoRoom as error:
+            return error
 
 
 class FakeGenerator:
@@ -90,7 +106,7 @@ class FakeGenerator:
         self.started: list[SequenceJob] = []
         self.running: dict[str, tuple[asyncio.Task[None], Sink]] = {}
         self._memory = memory
-        self._delay = delay
+        self.delay = delay  # before each token
 
     def start(self, job: SequenceJob, sink: Sink) -> None:
         self.started.append(job)
@@ -114,17 +130,23 @@ class FakeGenerator:
             return
         tokens = _tokens(job)[len(job.produced) :]
         for index, token in enumerate(tokens):
-            await asyncio.sleep(self._delay)
-            times = PrefillTimes(0.0, 0.0, self._delay, self.name) if index == 0 else None
+            await asyncio.sleep(self.delay)
+            times = PrefillTimes(0.0, 0.0, self.delay, self.name) if index == 0 else None
             output = TokenOutput(sequence_id=job.sequence_id, token_id=token, times=times)
             if index == len(tokens) - 1:
                 self._end(sink, replace(output, finish_reason="stop"))
                 return
             sink(output)
             if job.hand_over:
-                kv = KVRef(tokens=len(job.prompt), next_position=0, tensor=self._memory.put(_kv_name(job)))
-                self._end(sink, Prefilled(job.sequence_id, kv))
+                self._end(sink, self._handed_over(job))
                 return
+
+    def _handed_over(self, job: SequenceJob) -> SequenceEvent:
+        try:
+            tensor = self._memory.put(_kv_name(job))
+        except NoRoom as error:
+            return SequenceFailed(job.sequence_id, error)
+        return Prefilled(job.sequence_id, KVRef(tokens=len(job.prompt), next_position=0, tensor=tensor))
 
     def _end(self, sink: Sink, event: SequenceEvent) -> None:
         del self.running[event.sequence_id]
@@ -149,7 +171,7 @@ def _kv_name(job: SequenceJob) -> str:
 
 def _tokens(job: SequenceJob) -> list[int]:
     """What a job answers is written in its prompt, so that a decode worker knows without media."""
-    return list(job.prompt[1:]) or [0]
+    return list(job.prompt[1:])[: job.sampling.max_tokens] or [0]
 
 
 class World:
@@ -173,6 +195,8 @@ class World:
         age_cap: float = 0.05,
         slo_ttft: float | None = None,
     ) -> None:
+        self._delay = delay
+        self.reloading = 0  # items whose pixels are being had again
         self.memory = Memory(survives_owner=survives_owner)
         self.encoders = [FakeEncoder(f"encode-{i}", self.memory, delay) for i in range(encoders)]
         self.generators = [
@@ -221,9 +245,18 @@ class World:
         prompt = (1, *(int(key.rsplit("#", 1)[-1]) for key in keys))
         return Request(id=name, prompt=prompt, media=media, sampling=SamplingParams(), n=n)
 
-    async def run(self, request: Request) -> list[int]:
+    async def run(self, request: Request, *, reloads: bool = True) -> list[int]:
         times = RequestTimes(asyncio.get_running_loop().time())
-        return [output.token_id async for output in self.pipeline.generate(request, times)]
+        outputs = self.pipeline.generate(request, times, reload=self._reload if reloads else None)
+        return [output.token_id async for output in outputs]
+
+    async def _reload(self, index: int) -> TensorRef:
+        self.reloading += 1
+        try:
+            await asyncio.sleep(self._delay)
+        finally:
+            self.reloading -= 1
+        return self.memory.put("pixels")
 
     def assert_clean(self) -> None:
         """Nothing is held but by the cache, and nothing queued, running, pinned or counted any more."""

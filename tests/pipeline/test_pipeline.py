@@ -15,6 +15,7 @@ from easerve.pipeline.pipeline import Deadlines
 from easerve.pipeline.stages import EncodedBatch
 from easerve.pipeline.timing import RequestTimes
 from easerve.request import EmbeddingRef, MediaItem
+from easerve.simulate.clock import run_virtually
 
 from .doubles import World
 
@@ -61,7 +62,7 @@ async def test_a_lost_encoder_is_replaced_by_another() -> None:
 async def test_encoders_of_different_speed_all_rest_and_all_work() -> None:
     world = World(encoders=3, bound=1)
     for index, encoder in enumerate(world.encoders):
-        encoder._delay = 0.001 * (1 + index)
+        encoder.delay = 0.001 * (1 + index)
     for index in range(30):  # one at a time: all are idle whenever one is chosen
         assert await world.run(world.request(str(index), [f"key#{index}"])) == [index]
     requests = [world.request(str(i), [f"key#{i}"]) for i in range(60)]
@@ -73,7 +74,7 @@ async def test_encoders_of_different_speed_all_rest_and_all_work() -> None:
 async def test_a_slow_encoder_is_left_out_where_a_fast_one_is_through_sooner() -> None:
     world = World(encoders=2, bound=1)
     slow, fast = world.encoders
-    slow._delay, fast._delay = 0.06, 0.003
+    slow.delay, fast.delay = 0.06, 0.003
     await asyncio.gather(*(world.run(world.request(f"warm {i}", [f"key#{i}"])) for i in range(4)))
     before = len(slow.batches)
     await asyncio.gather(*(world.run(world.request(str(i), [f"key#{i}"])) for i in range(60)))
@@ -83,7 +84,7 @@ async def test_a_slow_encoder_is_left_out_where_a_fast_one_is_through_sooner() -
 
 async def test_encoders_that_are_almost_alike_share_a_long_queue() -> None:
     world = World(encoders=2, bound=1)
-    world.encoders[0]._delay, world.encoders[1]._delay = 0.010, 0.012
+    world.encoders[0].delay, world.encoders[1].delay = 0.010, 0.012
     await asyncio.gather(*(world.run(world.request(str(i), [f"key#{i}"])) for i in range(100)))
     assert min(len(encoder.batches) for encoder in world.encoders) >= 25
     world.assert_clean()
@@ -156,6 +157,19 @@ async def test_a_stage_that_never_answers_ends_in_a_typed_error() -> None:
         await world.run(world.request("b", []))
     await asyncio.sleep(0)
     world.assert_clean()
+
+
+def test_a_worker_that_stops_answering_after_its_first_token_ends_in_a_typed_error() -> None:
+    async def scenario() -> list[int]:
+        world, got = World(apart=True), []
+        world.decoders[0].delay = 1000.0
+        with pytest.raises(DeadlineExceeded, match="decode did not answer within 60 s"):
+            async for output in world.pipeline.generate(world.request("a", ["key#1", "key#2"]), RequestTimes(0.0)):
+                got.append(output.token_id)
+        world.assert_clean()
+        return got
+
+    assert run_virtually(scenario()) == [1]
 
 
 async def test_a_full_server_sheds_and_counts_right() -> None:

@@ -112,6 +112,16 @@ async def test_with_nobody_to_come_back_requests_end_typed() -> None:
     world.assert_clean()
 
 
+async def test_without_decode_workers_no_token_is_given_out_that_none_could_follow() -> None:
+    world = World(apart=True, local=True)
+    world.pipeline.pools.decode.remove_worker("decode-0", returns=False)
+    for keys in ([], KEYS):
+        with pytest.raises(Unavailable, match="no decode worker is alive"):
+            await world.run(world.request("a", keys))
+    assert not any(worker.started for worker in world.everyone)
+    world.assert_clean()
+
+
 async def test_a_sequence_that_kills_every_worker_is_given_up() -> None:
     world = World(delay=0.001)
     generator = world.generators[0]

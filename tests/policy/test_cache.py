@@ -99,6 +99,13 @@ class CacheMachine(RuleBasedStateMachine):
         return []
 
     @rule()
+    def evict(self) -> None:
+        expected = [self.current.pop(key) for key in list(self.current) if not self.pins[key]]
+        freed = self.cache.evict()
+        assert freed == expected
+        self._free(freed)
+
+    @rule()
     def clear(self) -> None:
         expected = [value for key in list(self.current) for value in self._discard(key)]
         freed = self.cache.clear()

@@ -1,4 +1,4 @@
-"""What is learnt while serving: arrival rate, service time, tokens per second."""
+"""What is learnt while serving: arrival rate, service time, tokens per second, lengths of answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from easerve.policy.answers import AnswerLength
 from easerve.policy.arrivals import ArrivalRate
 from easerve.policy.rates import TokenRate
 from easerve.policy.service import ServiceTime
@@ -100,3 +101,19 @@ def test_a_token_rate_predicts_the_time_of_the_sum() -> None:
     assert rate.tokens_per_second == 100.0
     rate.observe(300, 7.0)
     assert rate.tokens_per_second == 200 / 4
+
+
+@given(st.lists(st.integers(1, 500), max_size=60), st.integers(1, 500))
+def test_what_an_answer_may_still_bring_is_within_what_was_seen_and_its_limit(seen: list[int], limit: int) -> None:
+    answers = AnswerLength()
+    assert answers.expect(limit) == limit
+    for tokens in seen:
+        answers.observe(tokens)
+        assert min(limit, *seen) <= answers.expect(limit) <= min(limit, max(seen))
+
+
+def test_the_length_of_answers_is_followed() -> None:
+    answers = AnswerLength(eta=0.5)
+    for tokens, expected in ((100, 100), (300, 200), (0, 100)):
+        answers.observe(tokens)
+        assert answers.expect(1000) == expected

@@ -12,11 +12,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from easerve.api.choices import Delta
-from easerve.api.errors import as_known, error_body
+from easerve.api.errors import Stopping, as_known, error_body
 from easerve.api.exchange import Exchange
 from easerve.api.formats import Format, collect
 from easerve.api.generation import Generation
 from easerve.api.streams import until_disconnect
+from easerve.errors import EAServeError
 
 STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -39,6 +40,10 @@ class AnswerResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await until_disconnect(receive, self._serve(scope, receive, send))
+        except asyncio.CancelledError:
+            if self._generation.fields.stream and self._exchange.status is not None:
+                await self._break_off(send, Stopping())
+            raise
         finally:
             await self._generation.aclose()
 
@@ -61,12 +66,15 @@ class AnswerResponse(Response):
             await _send_events(send, [*self._format.opening(), *self._format.chunks(first, _now())])
             async for delta in deltas:
                 await _send_events(send, self._format.chunks(delta, _now()))
-            end = b"data: [DONE]\n\n"
-        except Exception as error:  # the status is out already: the error goes into the stream, which ends with it
-            known = as_known(error, self._exchange.request_id)
-            self._exchange.status = known.status
-            end = _event(error_body(known))
-        await send({"type": "http.response.body", "body": end, "more_body": False})
+        except Exception as error:
+            await self._break_off(send, as_known(error, self._exchange.request_id))
+        else:
+            await _send_end(send, b"data: [DONE]\n\n")
+
+    async def _break_off(self, send: Send, error: EAServeError) -> None:
+        """The status is out already: the error goes into the stream, which ends with it."""
+        self._exchange.status = error.status
+        await _send_end(send, _event(error_body(error)))
 
 
 def _event(value: Any) -> bytes:
@@ -77,6 +85,10 @@ async def _send_events(send: Send, values: Iterable[Any]) -> None:
     body = b"".join(map(_event, values))
     if body:
         await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _send_end(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _now() -> float:

@@ -9,6 +9,8 @@ from typing import Protocol
 from easerve.api.options import ApiOptions
 from easerve.api.service import ServedModel
 from easerve.observe.metrics import RequestMetrics
+from easerve.pipeline.door import Place
+from easerve.pipeline.media import Reload
 from easerve.pipeline.timing import RequestTimes
 from easerve.request import LaidPicture, Request, TensorRef, TokenOutput
 
@@ -16,15 +18,22 @@ from easerve.request import LaidPicture, Request, TensorRef, TokenOutput
 class PipelineLike(Protocol):
     """Runs requests."""
 
-    def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, str | None]:
+    def admit(self) -> Place:
+        """A place for one request, before anything is fetched for it. Raises Overloaded when all are taken."""
+        ...
+
+    def generate(
+        self, request: Request, times: RequestTimes, place: Place, reload: Reload
+    ) -> AsyncGenerator[TokenOutput, str | None]:
         """Tokens as they come, of sequences named "<request id>/<index>". An id sent in ends that sequence.
 
-        Owns the request's pixel buffers from the first step on. Raises the project's errors. Closing it cancels.
+        Owns the request's place and pixel buffers from the first step on; `reload` lays pixels down again. Raises the
+        project's errors. Closing it cancels.
         """
         ...
 
-    def check_admission(self) -> None:
-        """Raises Overloaded when a request would be shed, so that nothing is fetched or decoded for it."""
+    def make_room(self) -> None:
+        """Memory for tensors is short: give back what is held for nobody."""
         ...
 
     async def check_health(self) -> None:

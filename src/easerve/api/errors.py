@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from easerve.errors import EAServeError
+from easerve.errors import EAServeError, Unavailable
 
 CLIENT_CLOSED = 499  # what a request counts as when its client left first; nobody receives it
 RETRY_AFTER = 1.0  # seconds, for refusals that do not say
@@ -25,6 +25,13 @@ class Unauthorized(EAServeError):
     status = 401
     kind = "invalid_request_error"
     code = "invalid_api_key"
+
+
+class Stopping(Unavailable):
+    """The server ends, and does not wait for this request any longer."""
+
+    def __init__(self) -> None:
+        super().__init__("the server is stopping; send the request again", retry_after=5)
 
 
 class InternalError(EAServeError):

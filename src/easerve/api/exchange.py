@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from easerve.api.errors import CLIENT_CLOSED, Unauthorized, as_known, error_response
+from easerve.api.errors import CLIENT_CLOSED, Stopping, Unauthorized, as_known, error_response
 from easerve.observe.metrics import RequestMetrics
 
 REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")  # what may go back into a header and a log line
@@ -56,6 +56,9 @@ class ExchangeMiddleware:
         try:
             self._check_key(scope["path"], headers)
             await self._app(scope, receive, send)
+        except asyncio.CancelledError:  # with an answer to it the exchange is over: there is nothing left to cancel
+            if exchange.status is None:
+                await error_response(Stopping())(scope, receive, send)
         except Exception as error:
             known = as_known(error, exchange.request_id)
             if exchange.status is None:

@@ -1,7 +1,7 @@
 """One HTTP request's way through the pipeline: its prompts, their answers token by token, and the way out.
 
 A request with several prompts is several requests to the pipeline; their tokens are merged. Whoever makes a Generation
-closes it, and closing gives back everything: the pipeline's work, and buffers the pipeline has not taken over.
+closes it, and closing gives back everything: the pipeline's work, and what the pipeline has not taken over.
 """
 
 from __future__ import annotations
@@ -9,77 +9,22 @@ from __future__ import annotations
 import asyncio
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 
 from easerve.api.backend import Backend
 from easerve.api.choices import Choice, Delta
 from easerve.api.exchange import Exchange
-from easerve.api.prompts import OFF_LOOP_TEXT, PixelBuffers, Prompt, chat_prompt, completion_prompts, copied_times
+from easerve.api.pictures import PixelBuffers
+from easerve.api.prompts import OFF_LOOP_TEXT, Prompt, chat_prompt, completion_prompts, copied_times
+from easerve.api.run import Run
 from easerve.api.sampling import sampling_params
 from easerve.api.schema import ChatRequest, CommonFields, CompletionRequest
 from easerve.api.streams import merge
-from easerve.errors import BadRequest, EAServeError
+from easerve.errors import BadRequest
+from easerve.pipeline.door import Place
 from easerve.pipeline.timing import RequestTimes
-from easerve.request import Request, TokenOutput
-
-
-class Run:
-    """One request to the pipeline. Buffers change owner in the very step that enters the pipeline."""
-
-    def __init__(
-        self, backend: Backend, request: Request, times: RequestTimes, choices: Sequence[Choice], buffers: PixelBuffers
-    ) -> None:
-        self.request = request
-        self.times = times
-        self.choices = choices
-        self._backend = backend
-        self._buffers = buffers
-        self._outputs: AsyncGenerator[TokenOutput, str | None] | None = None
-        self._ended: str | None = None  # a sequence that is not wanted any more, though it goes on
-
-    async def next(self) -> TokenOutput:
-        """The next token of any of its sequences. Raises the pipeline's errors."""
-        if self._outputs is None:
-            self._outputs = self._backend.pipeline.generate(self.request, self.times)
-            self._buffers.hand_over()  # nothing can come between this and the generator's first step
-        ended, self._ended = self._ended, None
-        try:
-            return await self._outputs.asend(ended)
-        except StopAsyncIteration:
-            raise EAServeError("the pipeline ended before the answer did") from None
-
-    async def aclose(self) -> None:
-        if self._outputs is not None:
-            await self._outputs.aclose()
-
-    async def deltas(self) -> AsyncGenerator[Delta, None]:
-        """What each token adds, until all choices have finished. The pipeline is closed before the last one."""
-        try:
-            while True:
-                output = await self.next()
-                choice = self.choices[int(output.sequence_id.rpartition("/")[2])]
-                self._measure(choice)
-                delta = choice.feed(output)
-                if choice.finished and output.finish_reason is None:  # at a stop string, of which engines know nothing
-                    self._ended = output.sequence_id
-                if all(one.finished for one in self.choices):
-                    break
-                yield delta
-        finally:
-            await self.aclose()
-        yield delta
-
-    def _measure(self, choice: Choice) -> None:
-        metrics = self._backend.metrics
-        now = asyncio.get_running_loop().time()
-        if all(one.last_token is None for one in self.choices):
-            metrics.time_to_first_token.observe(now - self.times.received)
-            metrics.prompt_tokens.inc(len(self.request.prompt))
-        if choice.last_token is not None:
-            metrics.inter_token_latency.observe(now - choice.last_token)
-        choice.last_token = now
-        metrics.generation_tokens.inc()
+from easerve.request import Request
 
 
 class Generation(ABC):
@@ -95,6 +40,12 @@ class Generation(ABC):
         self.runs: list[Run] = []
         self.times = RequestTimes(exchange.received)
         self.buffers = PixelBuffers(backend.buffers)
+        self.places: list[Place] = []
+
+    @property
+    @abstractmethod
+    def prompt_count(self) -> int:
+        """How many prompts it has: so many requests are made of it."""
 
     @abstractmethod
     async def prompts(self) -> list[Prompt]:
@@ -102,11 +53,11 @@ class Generation(ABC):
 
     async def start(self) -> None:
         """Everything up to the pipeline's door."""
-        self._check_choices(1)
-        self.backend.pipeline.check_admission()
+        self._check_choices()
+        for _ in range(self.prompt_count):
+            self.places.append(self.backend.pipeline.admit())
         prompts = await self.prompts()
-        self._check_choices(len(prompts))
-        for index, prompt in enumerate(prompts):
+        for index, (prompt, place) in enumerate(zip(prompts, self.places, strict=True)):
             sampling = sampling_params(self.fields, self.backend.model, prompt.length)
             request = Request(
                 id=self.id if len(prompts) == 1 else f"{self.id}-{index}",
@@ -117,10 +68,11 @@ class Generation(ABC):
             )
             first = index * self.fields.n
             choices = [Choice(first + k, self.fields, self.backend.model.codec) for k in range(self.fields.n)]
-            self.runs.append(Run(self.backend, request, copied_times(self.times), choices, self.buffers))
+            times = copied_times(self.times)
+            self.runs.append(Run(self.backend, request, times, choices, self.buffers, place, prompt.sources))
 
-    def _check_choices(self, prompts: int) -> None:
-        limit = self.backend.options.max_choices
+    def _check_choices(self) -> None:
+        limit, prompts = self.backend.options.max_choices, self.prompt_count
         if prompts * self.fields.n > limit:
             raise BadRequest(
                 f"{prompts} prompts with n = {self.fields.n} ask for {prompts * self.fields.n} answers; the most is "
@@ -140,6 +92,8 @@ class Generation(ABC):
 
     async def aclose(self) -> None:
         async with AsyncExitStack() as exits:
+            for place in self.places:
+                exits.callback(place.leave)
             exits.callback(self.buffers.release)
             for run in self.runs:
                 exits.push_async_callback(run.aclose)
@@ -152,6 +106,10 @@ class ChatGeneration(Generation):
         super().__init__(backend, fields, exchange)
         self._chat = fields
 
+    @property
+    def prompt_count(self) -> int:
+        return 1
+
     async def prompts(self) -> list[Prompt]:
         return [await chat_prompt(self._chat, self.backend, self.times, self.buffers)]
 
@@ -163,8 +121,11 @@ class CompletionGeneration(Generation):
         super().__init__(backend, fields, exchange)
         self._completion = fields
 
+    @property
+    def prompt_count(self) -> int:
+        return len(self._completion.prompt)
+
     async def prompts(self) -> list[Prompt]:
-        self._check_choices(len(self._completion.prompt))
         if sum(map(len, self._completion.prompt)) > OFF_LOOP_TEXT:
             return await asyncio.to_thread(completion_prompts, self._completion, self.backend)
         return completion_prompts(self._completion, self.backend)

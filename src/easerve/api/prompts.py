@@ -12,47 +12,28 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from easerve.api.backend import Backend, PixelMemory
+from easerve.api.backend import Backend
+from easerve.api.pictures import PixelBuffers, Source, load, picture_sources
 from easerve.api.sampling import Length, check_prompt
 from easerve.api.schema import ChatRequest, CompletionRequest, Message
 from easerve.errors import BadRequest
 from easerve.pipeline.timing import RequestTimes
-from easerve.request import LaidPicture, MediaItem, TensorRef
+from easerve.request import LaidPicture, MediaItem
 
 OFF_LOOP_TEXT = 50_000  # characters; tokenizing more (some 10 ms) happens on a thread
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids, and the media whose placeholders are among them."""
+    """Token ids, the media whose placeholders are among them, and where each of these came from."""
 
     token_ids: tuple[int, ...]
     media: tuple[MediaItem, ...] = ()
+    sources: tuple[Source, ...] = ()
 
     @property
     def length(self) -> Length:
         return Length(len(self.token_ids), sum(item.tokens for item in self.media))
-
-
-class PixelBuffers:
-    """The pixel buffers of one HTTP request, from their loading to handing them over."""
-
-    def __init__(self, memory: PixelMemory) -> None:
-        self._memory = memory
-        self._refs: list[TensorRef] = []
-
-    def hold(self, pictures: Sequence[LaidPicture]) -> None:
-        """Take over their buffers."""
-        self._refs += [picture.pixels for picture in pictures]
-
-    def hand_over(self) -> None:
-        """The pipeline owns them now."""
-        self._refs.clear()
-
-    def release(self) -> None:
-        """Give back what has not been handed over."""
-        while self._refs:
-            self._memory.release(self._refs.pop())
 
 
 async def chat_prompt(fields: ChatRequest, backend: Backend, times: RequestTimes, buffers: PixelBuffers) -> Prompt:
@@ -76,8 +57,10 @@ async def chat_prompt(fields: ChatRequest, backend: Backend, times: RequestTimes
             code="placeholder_mismatch",
         )
     check_prompt(Length(len(ids), len(places)), backend.model, "messages")
-    pictures = await _load(sources, backend, times)
+    pictures = await load(sources, backend) if sources else []
     buffers.hold(pictures)
+    times.fetch = max((picture.fetch_s for picture in pictures), default=0.0)
+    times.decode_media = max((picture.decode_s for picture in pictures), default=0.0)
     counts = [_tokens_of(picture, source[1], backend) for picture, source in zip(pictures, sources, strict=True)]
     check_prompt(Length(len(ids) - len(places) + sum(counts), sum(counts)), backend.model, "messages")
     before = accumulate((count - 1 for count in counts), initial=0)
@@ -85,7 +68,7 @@ async def chat_prompt(fields: ChatRequest, backend: Backend, times: RequestTimes
     media = [
         _media_item(picture, count, offset) for picture, count, offset in zip(pictures, counts, offsets, strict=True)
     ]
-    return Prompt(_widened(ids, placeholder, counts), tuple(media))
+    return Prompt(_widened(ids, placeholder, counts), tuple(media), tuple(sources))
 
 
 def completion_prompts(fields: CompletionRequest, backend: Backend) -> list[Prompt]:
@@ -113,16 +96,6 @@ def _check_ids(ids: Sequence[int], backend: Backend, param: str) -> None:
                 f"{param}: holds the model's picture token, and completions take no pictures; use /v1/chat/completions",
                 param=param,
             )
-
-
-def picture_sources(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """(url, request field) of every picture, in the order of the prompt."""
-    return [
-        (part.image_url.url, f"messages[{m}].content[{p}].image_url.url")
-        for m, message in enumerate(messages)
-        for p, part in enumerate(message.content or [])
-        if part.type == "image_url" and part.image_url is not None
-    ]
 
 
 def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -167,15 +140,6 @@ async def _tokenize(fields: ChatRequest, backend: Backend) -> list[int]:
     if size > OFF_LOOP_TEXT:
         return await asyncio.to_thread(backend.model.codec.encode_chat, messages, **options)
     return backend.model.codec.encode_chat(messages, **options)
-
-
-async def _load(sources: Sequence[tuple[str, str]], backend: Backend, times: RequestTimes) -> Sequence[LaidPicture]:
-    if not sources:
-        return []
-    pictures = await backend.media.load_all(sources)
-    times.fetch = max(picture.fetch_s for picture in pictures)
-    times.decode_media = max(picture.decode_s for picture in pictures)
-    return pictures
 
 
 def _widened(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> tuple[int, ...]:

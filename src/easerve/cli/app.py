@@ -18,6 +18,9 @@ from easerve import __version__
 from easerve.cli.benching import bench_app
 from easerve.cli.comparing import compare
 from easerve.cli.options import takes_deployment
+from easerve.cli.profiling import profile
+from easerve.cli.simulating import simulate
+from easerve.cli.tuning import advise, tune
 from easerve.config import Deployment
 from easerve.errors import EAServeError
 
@@ -114,21 +117,26 @@ def chat(
         typer.Option(help="A picture on disk; may be given several times.", exists=True, dir_okay=False),
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.", min=1)] = 256,
+    stream: Annotated[bool, typer.Option(help="Print the answer as it comes, or in one piece.")] = True,
     timing: Annotated[bool, typer.Option(help="Show where the time went.")] = False,
 ) -> None:
-    """Ask one question about files on disk.
+    """Ask one question about files on disk. Exits 1 with the reason if there is no answer.
 
     easerve chat "what is at the top left ?" --image a.png
     """
     from easerve.cli.chatting import chat_once
 
-    _run(chat_once(deployment, question, image or [], max_tokens, timing, console))
+    _run(chat_once(deployment, question, image or [], max_tokens, stream, timing, console))
 
 
 config_app = typer.Typer(help="Look at deployment files.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(bench_app, name="bench")
 bench_app.command()(compare)
+app.command()(profile)
+app.command()(tune)
+app.command()(advise)
+app.command()(takes_deployment(simulate))
 
 
 @config_app.command()

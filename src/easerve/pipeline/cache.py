@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from easerve.errors import EAServeError
+from easerve.errors import EAServeError, NoRoom, TransferError
 from easerve.pipeline.encode import EncodePool
 from easerve.pipeline.timing import ItemTimes
 from easerve.policy.cache import ByteLRU
@@ -29,7 +29,7 @@ class EmbeddingCache:
         """The item's embedding, pinned for the caller, who keeps owning the item's pixels.
 
         Encode is asked to start by `latest_start` (loop time) if it has to hold the item at all. Raises the item's own
-        error, or Unavailable.
+        error, TransferError when the pixels are gone, or Unavailable.
         """
         loop = asyncio.get_running_loop()
         asked, waited = loop.time(), False
@@ -47,7 +47,9 @@ class EmbeddingCache:
         flight: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._flights[item.key] = flight
         try:
-            embedding, times = await self._encode.encode(item, latest_start)
+            embedding, times = await self._encoded(item, latest_start)
+        except TransferError:
+            raise  # of these pixels; whoever has joined has pixels of its own
         except EAServeError as error:
             flight.set_exception(error)
             flight.exception()  # that nobody joined is no news
@@ -60,12 +62,23 @@ class EmbeddingCache:
             if not flight.done():
                 flight.set_result(None)
 
+    async def _encoded(self, item: MediaItem, latest_start: float) -> tuple[EmbeddingRef, ItemTimes]:
+        try:
+            return await self._encode.encode(item, latest_start)
+        except NoRoom:
+            self.make_room()
+            return await self._encode.encode(item, latest_start)
+
     def unpin(self, embedding: EmbeddingRef) -> None:
         self._release(self.store.unpin(embedding.key))
 
     def discard(self, embedding: EmbeddingRef) -> None:
         """Its buffer turned out to be gone: never serve it again."""
         self._release(self.store.discard(embedding.key))
+
+    def make_room(self) -> None:
+        """Memory is short: give back every embedding that no request is using."""
+        self._release(self.store.evict())
 
     def clear(self) -> None:
         """Give back everything that is not in use."""

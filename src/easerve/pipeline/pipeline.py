@@ -8,10 +8,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from easerve.errors import DeadlineExceeded, Overloaded
+from easerve.errors import DeadlineExceeded
 from easerve.pipeline.cache import EmbeddingCache
+from easerve.pipeline.door import Place
 from easerve.pipeline.encode import EncodePool
-from easerve.pipeline.media import RequestMedia
+from easerve.pipeline.media import Reload, RequestMedia
 from easerve.pipeline.observer import Observer, Where
 from easerve.pipeline.sequence import Pools, SequenceRun, Surroundings
 from easerve.pipeline.stages import Buffers, SequenceFailed
@@ -48,22 +49,36 @@ class Pipeline:
     deadlines: Deadlines
     observer: Observer
 
-    async def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, str | None]:
+    def admit(self) -> Place:
+        """A place for one request, before anything is fetched for it. Raises Overloaded when all are taken."""
+        return Place(self.admission)
+
+    async def generate(
+        self, request: Request, times: RequestTimes, place: Place | None = None, reload: Reload | None = None
+    ) -> AsyncGenerator[TokenOutput, str | None]:
         """Tokens of all `request.n` sequences as they come; sequence ids are "<request id>/<index>". An id sent in ends
         that sequence.
 
-        Takes over the request's pixel buffers and releases them on every path. Closing the generator cancels the
-        request at whatever stage it is. `times` is filled in along the way.
+        Takes over the request's `place` (taken here if it has none) and its pixel buffers, and gives them back on every
+        path. `reload` lays pixels down again that went with a worker. Closing the generator cancels the request at
+        whatever stage it is. `times` is filled in along the way.
         """
         times.answers = request.n
         with ExitStack() as exits:
-            media = RequestMedia(request.media, self.cache, self.buffers)
+            media = RequestMedia(request.media, self.cache, self.buffers, self.observer, reload)
             exits.callback(media.release)
-            exits.enter_context(self._admitted())
+            exits.callback((place or self.admit()).leave)
             await self._encode(media, times)
             events: asyncio.Queue[Event] = asyncio.Queue()
             around = Surroundings(
-                self.pools, media, self._route(request, media), self.buffers, self.observer, times, events.put_nowait
+                self.pools,
+                media,
+                self._route(request, media),
+                self.buffers,
+                self.make_room,
+                self.observer,
+                times,
+                events.put_nowait,
             )
             running = exits.enter_context(_started(request, around))
             while running:
@@ -86,23 +101,9 @@ class Pipeline:
         self.pools.for_prefill("remote").check()
         self.pools.decode.check()
 
-    def check_admission(self) -> None:
-        """Raises Overloaded when a request would be shed now; the place itself is taken by `generate`."""
-        if self.admission.full:
-            raise self._shed()
-
-    def _shed(self) -> Overloaded:
-        limit = self.admission.limit
-        return Overloaded(f"{limit} requests are in flight, the most this server takes; retry later", retry_after=1)
-
-    @contextmanager
-    def _admitted(self) -> Iterator[None]:
-        if not self.admission.try_enter():
-            raise self._shed()
-        try:
-            yield
-        finally:
-            self.admission.leave()
+    def make_room(self) -> None:
+        """Memory for tensors is short: give back what is held for nobody."""
+        self.cache.make_room()
 
     async def _encode(self, media: RequestMedia, times: RequestTimes) -> None:
         if not media.items:

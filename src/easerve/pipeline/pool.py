@@ -7,40 +7,55 @@ from dataclasses import dataclass, field
 from easerve.errors import Unavailable
 from easerve.pipeline.roster import Roster
 from easerve.pipeline.stages import GenerateStage, SequenceJob, Sink
+from easerve.policy.answers import AnswerLength
 from easerve.policy.placement import Load, Placement
 from easerve.policy.rates import TokenRate
+from easerve.request import TokenOutput
 
 
 @dataclass
 class _Member:
     stage: GenerateStage
-    pending_tokens: float = 0.0
+    pending_tokens: int = 0
     rate: TokenRate = field(default_factory=TokenRate)
 
 
 class Assignment:
-    """A sequence on its worker. It weighs on the worker until `lighten`; `end` is called exactly once."""
+    """A sequence on its worker, where it weighs the tokens it has to prefill until its first is out, and those it may
+    still bring until it ends. `end` is called exactly once."""
 
-    def __init__(self, member: _Member, job: SequenceJob, weight: float) -> None:
+    def __init__(self, member: _Member, job: SequenceJob, answers: AnswerLength) -> None:
         self._member = member
-        self._job_id = job.sequence_id
-        self._weight = weight
-        member.pending_tokens += weight
+        self._job = job
+        self._answers = answers
+        self._weight = 0
+        self._last_token: float | None = None
+        self._weigh(job.tokens + self._to_come(len(job.produced)))
 
-    def lighten(self) -> None:
-        """It no longer counts as pending: its first token is out."""
-        self._member.pending_tokens -= self._weight
-        self._weight = 0.0
-
-    def observe(self, tokens: int, seconds: float) -> None:
-        """So many tokens were prefilled in so many seconds."""
-        self._member.rate.observe(tokens, seconds)
+    def token(self, output: TokenOutput, produced: int, now: float) -> None:
+        """The `produced`-th of its answer came at loop time `now`. Workers of the pool are compared by what they are
+        there for: how fast they prefill, or where they take KV over, how fast one sequence gets its tokens."""
+        self._weigh(self._to_come(produced))
+        if self._job.kv is None and output.times is not None:
+            self._member.rate.observe(self._job.tokens, output.times.prefill)
+        if self._job.kv is not None and self._last_token is not None:
+            self._member.rate.observe(1, now - self._last_token)
+        self._last_token = now
+        if output.finish_reason is not None:
+            self._answers.observe(produced)
 
     def end(self, *, cancel: bool) -> None:
         """The sequence is over here; `cancel` tells the worker, when it has not ended by itself."""
-        self.lighten()
+        self._weigh(0)
         if cancel:
-            self._member.stage.cancel(self._job_id)
+            self._member.stage.cancel(self._job.sequence_id)
+
+    def _to_come(self, produced: int) -> int:
+        return 0 if self._job.hand_over else self._answers.expect(self._job.sampling.max_tokens - produced)
+
+    def _weigh(self, tokens: int) -> None:
+        self._member.pending_tokens += tokens - self._weight
+        self._weight = tokens
 
 
 class Pool:
@@ -48,6 +63,7 @@ class Pool:
 
     def __init__(self, stage: str, placement: Placement) -> None:
         self.stage = stage
+        self.answers = AnswerLength()
         self._placement = placement
         self._roster: Roster[_Member] = Roster()
 
@@ -81,9 +97,9 @@ class Pool:
         name = preferred if preferred in members else self._placement.choose(self.loads(), tokens)
         return members[name].stage
 
-    def start(self, stage: GenerateStage, job: SequenceJob, sink: Sink, weight: float) -> Assignment:
-        """Hand a sequence to a chosen worker, on which it weighs `weight` tokens."""
-        assignment = Assignment(self._roster.members[stage.name], job, weight)
+    def start(self, stage: GenerateStage, job: SequenceJob, sink: Sink) -> Assignment:
+        """Hand a sequence to a chosen worker."""
+        assignment = Assignment(self._roster.members[stage.name], job, self.answers)
         stage.start(job, sink)
         return assignment
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from easerve.errors import EAServeError, TransferError, WorkerLost
+from easerve.errors import EAServeError, NoRoom, TransferError, WorkerLost
 from easerve.pipeline.media import Embedded, RequestMedia, main_encoder
 from easerve.pipeline.observer import Observer, Where
 from easerve.pipeline.pool import Assignment, Pool
 from easerve.pipeline.stages import Buffers, GenerateStage, Prefilled, SequenceEvent, SequenceFailed, SequenceJob
 from easerve.pipeline.timing import RequestTimes
-from easerve.request import KVRef, Request, TokenOutput
+from easerve.request import KVRef, PrefillTimes, Request, TokenOutput
 
 MAX_REDONE = 5  # a sequence that more workers died on is taken for the cause
 
@@ -47,6 +47,7 @@ class Surroundings:
     media: RequestMedia
     where: Where
     buffers: Buffers
+    make_room: Callable[[], None]
     observer: Observer
     times: RequestTimes
     emit: Callable[[TokenOutput | SequenceFailed], None]
@@ -62,6 +63,7 @@ class SequenceRun:
         self._around = around
         self._produced: list[int] = []
         self._redone = 0
+        self._made_room = False
         self._stage = "prefill"  # or "decode": what its worker was started for
         self._carried: Embedded = ()  # what its prefill was given
         self._assignment: Assignment | None = None
@@ -96,12 +98,14 @@ class SequenceRun:
         pool = pools.for_prefill(self._around.where)
         preferred = main_encoder(self._carried) if pool is pools.local else ""
         stage = await pool.choose(len(self._prompt) + len(self._produced), preferred)
+        if not stage.decodes:
+            pools.decode.check()  # before a token is out that nobody could follow up
         self._start(pool, stage, media=self._carried, hand_over=not stage.decodes)
 
     async def _decode(self) -> None:
         assert self._kv is not None
         pool = self._around.pools.decode
-        stage = await pool.choose(self._kv.tokens)
+        stage = await pool.choose(pool.answers.expect(self._sampling.max_tokens - len(self._produced)))
         self._start(pool, stage, kv=self._kv)
 
     def _start(self, pool: Pool, stage: GenerateStage, **fields: Any) -> None:
@@ -113,7 +117,7 @@ class SequenceRun:
             **fields,
         )
         self._stage = "prefill" if job.kv is None else "decode"
-        self._assignment = pool.start(stage, job, self._on_event, weight=len(self._prompt) + len(self._produced))
+        self._assignment = pool.start(stage, job, self._on_event)
 
     def _on_event(self, event: SequenceEvent) -> None:
         match event:
@@ -128,16 +132,17 @@ class SequenceRun:
                 self._failed(error)
 
     def _token(self, output: TokenOutput) -> None:
+        assert self._assignment is not None
         self._produced.append(output.token_id)
+        self._assignment.token(output, len(self._produced), asyncio.get_running_loop().time())
         if output.times is not None:
-            self._first_of_worker(output)
+            self._first_of_worker(output.times)
         if output.finish_reason is not None:
             self._end_assignment()
         self._around.emit(output)
 
-    def _first_of_worker(self, output: TokenOutput) -> None:
-        times, worker_times, assignment = self._around.times, output.times, self._assignment
-        assert worker_times is not None and assignment is not None
+    def _first_of_worker(self, worker_times: PrefillTimes) -> None:
+        times = self._around.times
         times.decode_worker = worker_times.worker
         if self._stage == "decode" and self._kv is not None:
             times.hand_over = asyncio.get_running_loop().time() - self._kv_at
@@ -146,14 +151,11 @@ class SequenceRun:
             return
         times.prefill = times.prefill or worker_times
         self._around.media.prefilled()
-        assignment.lighten()
-        assignment.observe(len(self._prompt) + len(self._produced) - 1, worker_times.prefill)
 
     def _failed(self, error: EAServeError) -> None:
         """What was lost is done again; anything else is the end."""
         self._drop_kv()
-        self._redone += 1
-        if not isinstance(error, WorkerLost | TransferError) or self._redone > MAX_REDONE:
+        if not self._may_be_redone(error):
             self._around.emit(SequenceFailed(self.id, error))
             return
         self._around.observer.redone(self._stage)
@@ -161,6 +163,14 @@ class SequenceRun:
             self._place(self._prefill_with_new_media)
         else:
             self._place(self._prefill)
+
+    def _may_be_redone(self, error: EAServeError) -> bool:
+        if isinstance(error, NoRoom):
+            again, self._made_room = not self._made_room, True
+            self._around.make_room()
+            return again
+        self._redone += 1
+        return isinstance(error, WorkerLost | TransferError) and self._redone <= MAX_REDONE
 
     async def _prefill_with_new_media(self) -> None:
         await self._around.media.renew(self._carried)

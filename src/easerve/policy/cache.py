@@ -70,7 +70,8 @@ class ByteLRU(Generic[V]):
         freed = self.discard(key)
         resident = self.capacity_bytes > 0 and nbytes <= self.capacity_bytes - self._pinned_bytes
         if resident:
-            freed += self._make_room(nbytes)
+            while self.bytes + nbytes > self.capacity_bytes:
+                freed.append(self._evict_oldest())
             self.bytes += nbytes
             self._unpinned[key] = None
         self._entries[key] = entry = _Entry(value, nbytes, resident)
@@ -108,6 +109,10 @@ class ByteLRU(Generic[V]):
         self._retired.setdefault(key, []).append(entry.value)
         return []
 
+    def evict(self) -> list[V]:
+        """Discard all that nobody uses, whatever room there is. Returns it to be freed."""
+        return [self._evict_oldest() for _ in range(len(self._unpinned))]
+
     def clear(self) -> list[V]:
         """Discard everything. Returns what nobody uses; the rest leaves with its last pin."""
         return [value for key in list(self._entries) for value in self.discard(key)]
@@ -118,12 +123,9 @@ class ByteLRU(Generic[V]):
             del self._unpinned[key]
             self._pinned_bytes += entry.nbytes
 
-    def _make_room(self, nbytes: int) -> list[V]:
-        evicted = []
-        while self.bytes + nbytes > self.capacity_bytes:
-            key, _ = self._unpinned.popitem(last=False)
-            entry = self._entries.pop(key)
-            self.bytes -= entry.nbytes
-            self.evictions += 1
-            evicted.append(entry.value)
-        return evicted
+    def _evict_oldest(self) -> V:
+        key, _ = self._unpinned.popitem(last=False)
+        entry = self._entries.pop(key)
+        self.bytes -= entry.nbytes
+        self.evictions += 1
+        return entry.value

@@ -31,7 +31,7 @@ class Transfer(Protocol):
         ...
 
     def put(self, data: memoryview, shape: tuple[int, ...], dtype: str) -> TensorRef:
-        """Copy `data` where other processes can open it. Raises TransferError when there is no room for it."""
+        """Copy `data` where other processes can open it. Raises NoRoom, or TransferError if it cannot be had at all."""
         ...
 
     def open(self, ref: TensorRef) -> memoryview:

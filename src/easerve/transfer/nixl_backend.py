@@ -14,7 +14,7 @@ from contextlib import closing
 import msgspec
 import zmq
 
-from easerve.errors import EAServeError, TransferError
+from easerve.errors import EAServeError, NoRoom, TransferError
 from easerve.request import TensorRef
 from easerve.transfer.arena import Bytes
 from easerve.transfer.base import DEADLINE_SECONDS, check_length, gone
@@ -56,7 +56,9 @@ class Nixl:
             piece = self._memory.take(data.nbytes)
             piece.memory.data[:] = data.cast("B")
             name = self._owner.publish(piece)
-        except (EAServeError, MemoryError, zmq.ZMQError) as error:
+        except NoRoom:
+            raise
+        except (EAServeError, zmq.ZMQError) as error:
             raise TransferError(f"{data.nbytes} bytes cannot be published: {error}") from error
         return TensorRef(name, shape, dtype, data.nbytes, via="nixl")
 

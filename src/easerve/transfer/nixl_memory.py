@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from easerve.errors import StartupError, TransferError
+from easerve.errors import NoRoom, StartupError, TransferError
 from easerve.transfer.arena import Arena, Bytes
 from easerve.transfer.nixl_agent import Agent, Registered
 
@@ -47,11 +47,13 @@ class Memory:
             raise TransferError(error.message) from error
 
     def take(self, nbytes: int) -> Piece:
-        """Raises TransferError if there is no such memory, or no NIXL."""
+        """Raises NoRoom if there is no such memory, TransferError if there is no NIXL."""
         try:
             return Piece(*self._parts()[1].take(nbytes)) if nbytes else Piece(0, np.empty(0, np.uint8))
-        except (StartupError, MemoryError) as error:
-            raise TransferError(f"no memory for {nbytes} bytes: {error}") from error
+        except MemoryError as error:
+            raise NoRoom(f"no memory for {nbytes} bytes") from error
+        except StartupError as error:
+            raise TransferError(error.message) from error
 
     def place(self, piece: Piece) -> Place:
         nbytes = piece.memory.nbytes

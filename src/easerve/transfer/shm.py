@@ -6,15 +6,18 @@ stays valid after the unlink, so the owner need not wait for readers. Nothing he
 
 from __future__ import annotations
 
+import errno
 import itertools
 import mmap
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from easerve.errors import StartupError, TransferError
+from easerve.errors import NoRoom, StartupError, TransferError
 from easerve.request import TensorRef
 from easerve.transfer.base import check_length, gone
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EFBIG)
 
 
 class SharedMemory:
@@ -44,7 +47,8 @@ class SharedMemory:
                     data = data[file.write(data) :]
         except OSError as error:
             self.release(ref)
-            raise TransferError(f"no shared memory for {ref.nbytes} bytes: {error.strerror}") from error
+            kind = NoRoom if error.errno in _FULL else TransferError
+            raise kind(f"no shared memory for {ref.nbytes} bytes: {error.strerror}") from error
         return ref
 
     def open(self, ref: TensorRef) -> memoryview:

@@ -9,7 +9,7 @@ import time
 
 import zmq
 
-from easerve.errors import EAServeError, TransferError
+from easerve.errors import EAServeError, NoRoom, TransferError
 from easerve.request import TensorRef
 from easerve.transfer.base import DEADLINE_SECONDS, check_length, gone
 from easerve.transfer.links import Context, Links
@@ -43,7 +43,9 @@ class ZeroMQ:
     def put(self, data: memoryview, shape: tuple[int, ...], dtype: str) -> TensorRef:
         try:
             name = self._owner.publish(bytearray(data.cast("B")))
-        except (EAServeError, MemoryError, zmq.ZMQError) as error:
+        except MemoryError as error:
+            raise NoRoom(f"no memory for {data.nbytes} bytes") from error
+        except (EAServeError, zmq.ZMQError) as error:
             raise TransferError(f"{data.nbytes} bytes cannot be published: {error}") from error
         return TensorRef(name, shape, dtype, data.nbytes, via="zmq")
 

@@ -8,7 +8,6 @@ from collections import deque
 from msgspec.structs import replace
 
 from easerve.engine.base import Encoder
-from easerve.errors import TransferError, Unavailable
 from easerve.request import EmbeddingRef, MediaItem
 from easerve.transfer.arrays import ArrayStore
 from easerve.workers.messages import EncodeBatch, Encoded, Failure, Heartbeat
@@ -60,6 +59,6 @@ class EncodeDesk:
         for item, embedding in zip(items, made, strict=True):
             try:
                 results.append(self._shelf.publish(item, embedding))
-            except TransferError as error:
-                results.append(failure(Unavailable(error.message), "publishing an embedding"))
+            except Exception as error:
+                results.append(failure(error, f"publishing item {item.key[:12]}"))
         return results

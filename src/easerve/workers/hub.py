@@ -69,3 +69,5 @@ class Hub:
             handler(unpack_at_front_end(data))
         except msgspec.ValidationError:
             logger.exception("worker %s sent what is no message", identity.decode(errors="replace"))
+        except Exception:  # the messages behind it are others', and nothing would tell of them again
+            logger.exception("a message of worker %s could not be handled", identity.decode(errors="replace"))

@@ -155,6 +155,9 @@ class Heartbeat(Message):
     buffers: int = 0  # transfer buffers it put that nobody has released
     tensors_opened: int = 0
     transfer_bytes: int = 0  # put and opened
+    encode_units: int = 0  # SMs or cores that the latest encode batch had to itself; 0: the device was not partitioned
+    batches_apart: int = 0  # encode batches that had some to themselves
+    partition_switches: int = 0  # moves of a stage to another part of the device
 
 
 ToWorker = EncodeBatch | StartSequence | CancelSequence | LoadPicture | CancelPicture | Stop

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 import zmq
@@ -62,7 +63,8 @@ def _serve(spec: WorkerSpec, identity: str, context: zmq.Context[zmq.Socket[byte
             crew.hand_in(message)
         if time.monotonic() >= beat_at:
             beat_at = time.monotonic() + HEARTBEAT_SECONDS
-            socket.send(pack(crew.heartbeat(Heartbeat(process.memory_info().rss))))
+            with suppress(zmq.Again):  # a front end that has been stopped for long reads nothing; its end must be seen
+                socket.send(pack(crew.heartbeat(Heartbeat(process.memory_info().rss))), zmq.NOBLOCK)
             if os.getppid() != parent:
                 logger.warning("the front end is gone; worker %s stops", spec.name)
                 return 1

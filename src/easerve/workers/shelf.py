@@ -57,7 +57,7 @@ class Shelf:
         tensors = {name: self._open(one) for name, one in ref.tensors.items()}
         if tensors["values"].shape[0] != item.tokens:
             raise TransferError(f"the embedding of item {item.key[:12]} is not {item.tokens} tokens long")
-        return Embedding(tensors["values"], ref.grid, tensors.get("deepstack"))
+        return Embedding(tensors["values"], ref.grid, tensors.get("deepstack"), ref.key)
 
     def publish_kv(self, kv: KVState) -> KVRef:
         tensor = put_tensor(self._transfer, kv.keys_values)
