@@ -1,0 +1,101 @@
+"""`easerve profile`: how long stages take on the machine at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from easerve.errors import StartupError
+from easerve.profile.plan import STAGES, Plan, Stage
+
+if TYPE_CHECKING:
+    from easerve.workers.spec import Device
+
+console = Console(stderr=True)
+
+
+def profile(
+    model: Annotated[str, typer.Option(help="Folder in Hugging Face layout, hub id, or 'builtin'.")] = "builtin",
+    device: Annotated[str, typer.Option(help="cpu:0, cpu:0,1, cpu:0-3 or cuda:0.")] = "cpu:0",
+    out: Annotated[
+        Path, typer.Option(help="File to write; stages that it has of the same machine and model are kept.")
+    ] = Path("profile.json"),
+    stage: Annotated[
+        list[str] | None,
+        typer.Option(help="encode, prefill, decode or transfer; may be given several times (default: all)."),
+    ] = None,
+    shares: Annotated[
+        bool,
+        typer.Option("--shares", help="With --stage encode: by part of the device, for --partition-table."),
+    ] = False,
+    repeats: Annotated[int, typer.Option(help="Every time is the median of so many.", min=1)] = 5,
+    dtype: Annotated[str, typer.Option(help="auto (the checkpoint's own), float32, bfloat16 or float16.")] = "auto",
+    engine: Annotated[Literal["auto", "torch", "vllm"], typer.Option(help="What generates.")] = "auto",
+    transfer: Annotated[Literal["auto", "shm", "zmq", "nixl"], typer.Option(help="How bytes travel.")] = "auto",
+) -> None:
+    """Measure encode, prefill, decode and transfer, for simulation and planning with this machine's own times.
+
+    easerve profile --model FOLDER --device cpu:0 --out profile.json
+    """
+    from easerve.costs.shapes.find import model_folder
+    from easerve.models.checkpoint import locate
+    from easerve.workers.spec import parse_device
+
+    place, folder = parse_device(device), model_folder(model) or locate(model)
+    if not shares:
+        _profile_stages(folder, place, out, _stages(stage or STAGES), Plan(repeats=repeats), dtype, engine, transfer)
+    elif stage == ["encode"]:
+        _profile_shares(folder, place, out, dtype)
+    else:
+        raise StartupError("--shares is a matter of encode alone; give it with --stage encode")
+
+
+def _profile_stages(
+    folder: Path,
+    device: Device,
+    out: Path,
+    stages: Sequence[Stage],
+    plan: Plan,
+    dtype: str,
+    engine: Literal["auto", "torch", "vllm"],
+    transfer: str,
+) -> None:
+    from easerve.costs.profile_file import read_profile, write_profile
+    from easerve.engine.choice import choose_engine
+    from easerve.profile.progress import ProfileProgress
+    from easerve.profile.run import merged, run_profile
+    from easerve.profile.table import show
+
+    earlier = read_profile(out) if out.exists() else None
+    chosen = choose_engine(engine, device.kind)
+    with ProfileProgress(console, plan) as progress:
+        measured = run_profile(
+            folder, device, stages=stages, plan=plan, dtype=dtype, engine=chosen, transfer=transfer,
+            report=progress.measured,
+        )  # fmt: skip
+    whole = measured if earlier is None else merged(earlier, measured)
+    write_profile(whole, out)
+    show(whole, Console())
+    console.print(f"written to {out}", soft_wrap=True, highlight=False)
+
+
+def _profile_shares(folder: Path, device: Device, out: Path, dtype: str) -> None:
+    from easerve.profile.shares import profile_shares, share_table
+
+    document = profile_shares(
+        str(folder), device, dtype=dtype, report=lambda doing: console.print(doing, highlight=False)
+    )
+    document.write(out)
+    Console().print(share_table(document))
+    console.print(f"written to {out}", soft_wrap=True, highlight=False)
+
+
+def _stages(names: Sequence[str]) -> list[Stage]:
+    found = [stage for stage in STAGES if stage in names]
+    if unknown := set(names) - set(found):
+        raise StartupError(f"there is no stage {min(unknown)!r}; there are {', '.join(STAGES)}")
+    return found

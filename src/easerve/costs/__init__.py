@@ -1,0 +1,1 @@
+"""How long stages take: from measured kernel tables, a roofline, or a profile of the machine at hand."""

@@ -1,0 +1,1 @@
+"""Measured kernels: the tables of aiconfigurator-core, asked once per size and kept as curves."""
