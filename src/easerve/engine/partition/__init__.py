@@ -1,0 +1,1 @@
+"""Gives parts of one device to the two stages of one process. See docs/partition.md."""

@@ -1,0 +1,42 @@
+"""A whole server whose encode worker shares its cores."""
+
+from __future__ import annotations
+
+import pytest
+
+from easerve.config import Deployment, WorkerEntry
+from easerve.server import running
+from tests.server.test_stage_metrics import values
+from tests.server.traffic import answers, assert_nothing_is_held, mixed
+
+from .conftest import two_cores
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@two_cores
+async def test_a_partitioned_worker_answers_and_tells_of_its_share() -> None:
+    deployment = Deployment(
+        partition="static",
+        embedding_cache_gb=0,
+        workers=(
+            WorkerEntry(stages=("encode", "prefill"), device="cpu:0,1"),
+            WorkerEntry(stages=("prefill",), device="cpu:1"),
+            WorkerEntry(stages=("decode",), device="cpu:1"),
+        ),
+    )
+    questions = mixed(12, seed=4)
+    async with running(deployment, lambda *_: None) as server:
+        texts = await answers(server, questions, 8)
+        await assert_nothing_is_held(server)
+        found = await values(server)
+    right = [text == example.answer for text, example in zip(texts, questions, strict=True)]
+    assert sum(right) >= len(questions) - 2  # a picture mistaken for another would show
+    assert found['easerve_encode_units{worker="encode-0"}'] == 1
+    assert (
+        0
+        < found['easerve_encode_batches_apart_total{worker="encode-0"}']
+        <= found['easerve_worker_items_encoded_total{worker="encode-0"}']
+    )
+    assert found['easerve_partition_switches_total{worker="encode-0"}'] == 0
+    assert found['easerve_prefill_routed_total{where="local"}'] > 0
