@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+VLLM_BIN := .venv-vllm/bin
+VLLM_READY := .venv-vllm/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-slow lint bench clean
+.PHONY: help setup setup-vllm demo serve test test-slow lint bench bench-peers clean
 
 help:            ## List the targets
 	@grep -hE '^[a-z-]+: .*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -18,6 +20,16 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
+
+setup-vllm: $(VLLM_READY)  ## Create .venv-vllm, with vLLM for this CPU, from which all of easerve runs too (3.5 GB)
+
+$(VLLM_READY): pyproject.toml constraints-vllm.txt tools/setup_vllm.py
+	@echo "Creating .venv-vllm and installing (a few minutes)"
+	$(PYTHON) -m venv .venv-vllm
+	$(VLLM_BIN)/python -m pip install --disable-pip-version-check -c constraints-vllm.txt -r constraints-vllm.txt
+	$(VLLM_BIN)/python tools/setup_vllm.py
+	$(VLLM_BIN)/python -m pip install --disable-pip-version-check --no-deps -e .
+	@touch $(VLLM_READY)
 
 demo: setup      ## Ask the built-in model about pictures, through separate encode and prefill/decode workers
 	$(BIN)/python -m easerve demo
@@ -43,5 +55,9 @@ bench: setup     ## Benchmarks of engine, overhead, decisions and transfer
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/transfer.py
 
+bench-peers: setup setup-vllm  ## EAServe beside vLLM on cores 0 and 1, into docs/benchmarks.md (about two hours)
+	$(BIN)/python tools/make_reference_model.py --out runs/reference-model
+	$(BIN)/python benchmarks/peers/run.py --page docs/benchmarks.md
+
 clean:           ## Remove the environment and caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-vllm .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
