@@ -10,8 +10,18 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from easerve.cli.configuring import check_file, write_file
-from easerve.config import Deployment, WorkerEntry, plan_workers, problems, read_deployment, write_deployment
+from easerve.config import (
+    Deployment,
+    WorkerEntry,
+    engine_of,
+    plan_workers,
+    problems,
+    read_deployment,
+    write_deployment,
+)
 from easerve.config import topology as topologies
+from easerve.engine import choice
+from easerve.engine.vllm.arguments import parse_arguments
 from easerve.errors import StartupError
 
 TOPOLOGIES = ("aggregated", "colocated", "e-pd", "e-p-d", "easerve")
@@ -74,6 +84,7 @@ def test_a_written_file_reads_back_as_the_same(topology: str, tmp_path: Path) ->
     for deployment in (
         Deployment(topology=topology, batching="gap", gap_factor=0.5, allowed_media_domains=("a.example",)),  # type: ignore[arg-type]
         Deployment(workers=workers, slo_ttft=0.5),
+        Deployment(engine="vllm", engine_args=("enforce-eager=true", 'compilation_config={"mode": 0}')),
     ):
         write_deployment(deployment, tmp_path / "deployment.yaml", comment="why\nand how")
         assert read_deployment(tmp_path / "deployment.yaml") == deployment
@@ -92,6 +103,27 @@ def test_a_written_topology_is_a_list_of_its_workers_and_holds_no_keys(tmp_path:
 def test_overrides_come_before_the_file(tmp_path: Path) -> None:
     (tmp_path / "deployment.yaml").write_text("batching: gap\nencode_batch: 4\n")
     assert read_deployment(tmp_path / "deployment.yaml", encode_batch=2) == Deployment(batching="gap", encode_batch=2)
+
+
+def test_engine_args_may_be_pairs_or_a_mapping(tmp_path: Path) -> None:
+    (tmp_path / "deployment.yaml").write_text("engine_args: {block-size: 32, hf_overrides: {a: [1]}, name: x y}")
+    written = read_deployment(tmp_path / "deployment.yaml").engine_args
+    wanted = {"block_size": 32, "hf_overrides": {"a": [1]}, "name": "x y"}
+    assert parse_arguments(written) == wanted
+    assert parse_arguments(("--block-size=32", 'hf-overrides={"a": [1]}', "name=x y")) == wanted
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_auto_is_vllm_only_where_it_is_installed_and_the_device_is_cuda(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "find_spec", lambda _: object() if installed else None)
+    workers = tuple(WorkerEntry(stages=("encode", "prefill", "decode"), device=f"{kind}:0") for kind in ("cpu", "cuda"))
+    mixed = Deployment(workers=workers)
+    assert [engine_of(mixed, plan) for plan in plan_workers(mixed)] == ["torch", "vllm" if installed else "torch"]
+    asked = Deployment(workers=workers, engine="vllm")
+    assert bool(problems(asked)) is not installed
+    assert installed or "make setup-vllm" in problems(asked)[0]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +145,10 @@ def test_overrides_come_before_the_file(tmp_path: Path) -> None:
             "{stages: [encode], device: 'cpu:0', name: a}]",
             ["two workers are called a"],
         ),
+        ("engine: fast", ["engine", "'vllm'", "not 'fast'"]),
+        ("engine_args: [eager]", ["engine_args", "'eager' is no key=value"]),
+        ("engine_args: {max-num-seqs: 4}", ["engine_args", "max_num_seqs", "--max-sequences"]),
+        ("engine: torch\nengine_args: {enforce_eager: true}", ["engine_args are for vLLM", "--engine vllm"]),
         ("- a list", ["field: value"]),
         ("a: [", ["no YAML"]),
     ],

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from easerve.engine.base import NewSequence
+from easerve.engine.scheduling import Chunk
+from easerve.engine.torch import batch
 from easerve.engine.torch.attention import paged_attention
 from easerve.engine.torch.batch import assemble, in_packed_order
 from easerve.engine.torch.kv_cache import KVCache
-from easerve.engine.torch.scheduler import Chunk
 from easerve.engine.torch.sequence import Sequence
 from easerve.models.base import KVShape
 from easerve.request import SamplingParams
@@ -40,9 +41,11 @@ def plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.
     return (scores.softmax(-1) @ value).transpose(0, 1)
 
 
+@pytest.mark.parametrize("span", [4, 64])
 @pytest.mark.parametrize("steps", [[[13, 9, 1]], [[5, 2, 1], [8, 7, 0]], [[12, 1, 0], [1, 7, 1], [0, 1, 0]]])
-def test_equals_plain_attention(steps: list[list[int]]) -> None:
+def test_equals_plain_attention(steps: list[list[int]], span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`steps`: how many tokens of each sequence a step computes; the pool begins full of what is no number."""
+    monkeypatch.setattr(batch, "CPU_SPAN", span)
     torch.manual_seed(0)
     cache = KVCache(KVShape(1, KV_HEADS, WIDTH, torch.float32), 12, BLOCK, CPU)
     cache.keys[0].fill_(float("nan"))

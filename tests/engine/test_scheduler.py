@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from easerve.engine.base import KVState, NewSequence
-from easerve.engine.torch.kv_cache import BlockPool
-from easerve.engine.torch.scheduler import Plan, Scheduler
+from easerve.engine.scheduling import BlockPool, Plan, Scheduler
 from easerve.engine.torch.sequence import Sequence
 from easerve.request import SamplingParams
 
@@ -24,7 +23,7 @@ def make(number: int, prompt: int, output: int, imported: bool = False) -> Seque
     return Sequence.of(new, torch.zeros(1, prompt, dtype=torch.long), prompt)
 
 
-def check(plan: Plan, scheduler: Scheduler, budget: int) -> None:
+def check(plan: Plan[Sequence], scheduler: Scheduler[Sequence], budget: int) -> None:
     chunks = plan.chunks
     assert chunks, "a step without work"
     assert sum(chunk.count for chunk in chunks) <= budget

@@ -17,6 +17,7 @@ from easerve.bench.progress import BenchProgress
 from easerve.bench.report import Run
 from easerve.bench.session import Session
 from easerve.bench.target import client, discover
+from easerve.bench.wire import HttpWire
 from easerve.errors import BadRequest
 
 
@@ -87,7 +88,9 @@ async def _session(
         log = terms.logs / f"{one.name}.log"
         url = await exits.enter_async_context(launched(one.source, terms.cores, log, terms.patience))
     http = await exits.enter_async_context(client(url, terms.api_key))
-    return Session(http, await discover(http, None), plan, stop)
+    target = await discover(http, None)
+    wire = HttpWire(http, target, ignore_eos=plan.ignore_eos, timeout=plan.timeout)
+    return Session(wire, target, plan, stop)
 
 
 async def _prepare(sessions: dict[str, Session], plan: Plan, progress: BenchProgress, stop: asyncio.Event) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from easerve.bench.exchange import Prepared, Sender
 from easerve.bench.lag import LoopLag
 from easerve.bench.record import Record
+from easerve.bench.wire import Wire
 
 
 class Watcher(Protocol):
@@ -45,13 +44,16 @@ class Observed:
 
 @dataclass
 class Generator:
-    """Runs load through `sender` until it is over or `stop` is set; then what is in flight is dropped, not counted."""
+    """Runs load through `wire` until it is over or `stop` is set; then what is in flight is dropped, not counted.
 
-    sender: Sender
+    What it is given to send has been prepared by the same wire. Time is the loop's.
+    """
+
+    wire: Wire
     watcher: Watcher = field(default_factory=Silent)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def open_loop(self, prepared: Sequence[Prepared], moments: Sequence[float]) -> Observed:
+    async def open_loop(self, prepared: Sequence[Any], moments: Sequence[float]) -> Observed:
         """Each request at its moment, in seconds from now."""
         async with self._run() as run:
             for index, (one, moment) in enumerate(zip(prepared, moments, strict=True)):
@@ -61,7 +63,7 @@ class Generator:
             await run.drained()
         return run.observed
 
-    async def closed_loop(self, prepared: Iterator[Prepared], concurrency: int, seconds: float | None) -> Observed:
+    async def closed_loop(self, prepared: Iterator[Any], concurrency: int, seconds: float | None) -> Observed:
         """`concurrency` lanes, each sending its next when its last has ended, until `prepared` or `seconds` end."""
         numbered = enumerate(prepared)
 
@@ -80,7 +82,7 @@ class Generator:
 
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[_Run]:
-        async with LoopLag() as lag:
+        async with self.wire.lag() as lag:
             run = _Run(self, lag)
             try:
                 yield run
@@ -95,31 +97,30 @@ class _Run:
         self._generator = generator
         self._lag = lag
         self._records: list[Record] = []
-        self._start = time.perf_counter()
+        self._clock = asyncio.get_running_loop().time
+        self._start = self._clock()
         self.tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self._start
+        return self._clock() - self._start
 
     async def reached(self, moment: float) -> bool:
         """True at `moment`, False as soon as the load is stopped."""
         stop = self._generator.stop
-        while not stop.is_set() and (wait := moment - self.now()) > 0:
-            try:
-                await asyncio.wait_for(stop.wait(), wait)
-            except TimeoutError:
-                continue
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._start + moment):
+                await stop.wait()
         return not stop.is_set()
 
-    def launch(self, prepared: Prepared, index: int, moment: float) -> asyncio.Task[None]:
+    def launch(self, prepared: Any, index: int, moment: float) -> asyncio.Task[None]:
         task = asyncio.create_task(self._one(prepared, index, moment))
         self.tasks.add(task)
         return task
 
-    async def _one(self, prepared: Prepared, index: int, moment: float) -> None:
+    async def _one(self, prepared: Any, index: int, moment: float) -> None:
         self._generator.watcher.left()
-        record = await self._generator.sender.send(prepared, index, moment, self.now)
+        record = await self._generator.wire.send(prepared, index, moment, self.now)
         self._records.append(record)
         self._generator.watcher.ended(record)
 

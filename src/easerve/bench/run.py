@@ -14,24 +14,30 @@ from easerve.bench.progress import BenchProgress
 from easerve.bench.report import Report, Run
 from easerve.bench.session import Session
 from easerve.bench.target import discover
+from easerve.bench.wire import HttpWire
 
 
 async def run_bench(
     plan: Plan, http: httpx.AsyncClient, model: str | None, console: Console, stop: asyncio.Event
 ) -> Report:
-    """When `stop` is set, what has been done until then is reported.
-
-    Raises Unavailable if there is no server, and EAServeError if it answers nothing of the warm-up.
-    """
+    """A benchmark of the server behind `http`. Raises Unavailable if there is none, and what `run_session` raises."""
     target = await discover(http, model)
-    session = Session(http, target, plan, stop)
+    wire = HttpWire(http, target, ignore_eos=plan.ignore_eos, timeout=plan.timeout)
+    return await run_session(Session(wire, target, plan, stop), plan, console)
+
+
+async def run_session(session: Session, plan: Plan, console: Console) -> Report:
+    """When the session is stopped, what has been done until then is reported.
+
+    Raises EAServeError if nothing of the warm-up is answered.
+    """
     with BenchProgress(console) as progress:
         bench = _Bench(plan, session, progress)
         await bench.prepare()
         knee, searched = await bench.load()
     return Report(
         plan=plan,
-        target=target,
+        target=session.target,
         unloaded=session.unloaded,
         objectives=session.objectives,
         objectives_source=session.objectives_source,
@@ -39,7 +45,7 @@ async def run_bench(
         runs=sorted(bench.runs, key=lambda run: run.rate or 0.0),
         knee=knee,
         searched=searched,
-        interrupted=stop.is_set(),
+        interrupted=session.stop.is_set(),
     )
 
 

@@ -5,32 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
-import httpx
-
-from easerve.bench.exchange import Prepared, Sender, prepare
 from easerve.bench.generator import Generator, Observed, Silent, Watcher
 from easerve.bench.metrics import Summary, by_modality
 from easerve.bench.objectives import EVERY, MODERATE, ByModality, Unloaded, tiers, unloaded
 from easerve.bench.plan import Plan
 from easerve.bench.report import Run
-from easerve.bench.request import BodyStyle
 from easerve.bench.target import Target
-from easerve.bench.workers import watched
+from easerve.bench.wire import Wire
 from easerve.errors import EAServeError
 
 
 class Session:
     """Loads run one at a time. Every load draws requests of its own, so that no picture comes twice."""
 
-    def __init__(self, http: httpx.AsyncClient, target: Target, plan: Plan, stop: asyncio.Event) -> None:
+    def __init__(self, wire: Wire, target: Target, plan: Plan, stop: asyncio.Event) -> None:
         self.target = target
         self.unloaded: dict[str, Unloaded] = {}
         self.tiers: list[ByModality] = []
         self.stop = stop
-        self._http = http
+        self._wire = wire
         self._plan = plan
-        self._style = BodyStyle(target.model, plan.ignore_eos, target.easerve)
 
     @property
     def objectives(self) -> ByModality | None:
@@ -58,7 +54,7 @@ class Session:
         plan = self._plan
         moments = plan.arrivals.moments(rate, plan.rng(f"arrivals of {purpose}"), plan.requests, plan.seconds)
         prepared = await self._prepare(purpose, len(moments))
-        async with watched(self._http, self.target.easerve) as utilisation:
+        async with self._wire.watched() as utilisation:
             observed = await self._generator(watcher).open_loop(prepared, moments[: len(prepared)])
         shown = rate or len(moments) / (max(moments, default=0.0) or 1.0)
         return Run(shown, None, observed, self._groups(observed), utilisation)
@@ -69,7 +65,7 @@ class Session:
         prepared = (
             self._requests(purpose) if plan.requests is None else iter(await self._prepare(purpose, plan.requests))
         )
-        async with watched(self._http, self.target.easerve) as utilisation:
+        async with self._wire.watched() as utilisation:
             observed = await self._generator(watcher).closed_loop(prepared, concurrency, plan.seconds)
         return Run(None, concurrency, observed, self._groups(observed), utilisation)
 
@@ -82,14 +78,14 @@ class Session:
         return observed
 
     def _generator(self, watcher: Watcher) -> Generator:
-        return Generator(Sender(self._http, self._plan.timeout), watcher, self.stop)
+        return Generator(self._wire, watcher, self.stop)
 
     def _groups(self, observed: Observed) -> dict[str, Summary]:
         return by_modality(observed.records, observed.seconds, self.objectives, self.tiers)
 
-    async def _prepare(self, purpose: str, number: int) -> list[Prepared]:
+    async def _prepare(self, purpose: str, number: int) -> list[Any]:
         return await asyncio.to_thread(lambda: list(islice(self._requests(purpose), number)))
 
-    def _requests(self, purpose: str) -> Iterator[Prepared]:
-        requests = self._plan.workload.requests(self._plan.rng(f"requests of {purpose}"))
-        return (prepare(request, self._style) for request in requests)
+    def _requests(self, purpose: str) -> Iterator[Any]:
+        requests = self._plan.workload.requests(self._plan.rng(f"requests of {purpose}"), self._wire.draw)
+        return map(self._wire.prepare, requests)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -45,18 +44,21 @@ class Utilisation:
 
 
 @asynccontextmanager
-async def watched(http: httpx.AsyncClient, wanted: bool) -> AsyncIterator[Utilisation]:
-    """Reads `/metrics` now and then while the block runs; where `wanted` is false, never."""
+async def watched(read: Callable[[], Awaitable[Busy | None]] | None) -> AsyncIterator[Utilisation]:
+    """Reads the busy counters now and then while the block runs; never without `read`, which gives None if it cannot.
+
+    Time is the loop's.
+    """
     found = Utilisation()
-    if not wanted:
+    if read is None:
         yield found
         return
-    began = time.perf_counter()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
 
     async def look() -> None:
-        with suppress(httpx.HTTPError, ValueError):
-            text = (await http.get("/metrics")).text
-            found.readings.append((time.perf_counter() - began, busy_seconds(text)))
+        if (busy := await read()) is not None:
+            found.readings.append((loop.time() - began, busy))
 
     async def keep_looking() -> None:
         while True:
@@ -72,6 +74,14 @@ async def watched(http: httpx.AsyncClient, wanted: bool) -> AsyncIterator[Utilis
         with suppress(asyncio.CancelledError):
             await task
         await look()
+
+
+async def busy_at(http: httpx.AsyncClient) -> Busy | None:
+    """An EAServe server's counters; None if it does not give them."""
+    try:
+        return busy_seconds((await http.get("/metrics")).text)
+    except (httpx.HTTPError, ValueError):
+        return None
 
 
 def busy_seconds(text: str) -> Busy:

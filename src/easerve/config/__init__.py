@@ -3,7 +3,7 @@
 from easerve.config.deployment import BUILTIN, SHAPE, Deployment, WorkerEntry, model_folder, served_name
 from easerve.config.files import read_deployment, write_deployment
 from easerve.config.summary import describe, problems
-from easerve.config.topology import WorkerPlan, plan_workers
+from easerve.config.topology import WorkerPlan, engine_of, plan_workers
 
 __all__ = [
     "BUILTIN",
@@ -12,6 +12,7 @@ __all__ = [
     "WorkerEntry",
     "WorkerPlan",
     "describe",
+    "engine_of",
     "model_folder",
     "plan_workers",
     "problems",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from easerve.engine.partition.options import PartitionName, PartitionOptions
 from easerve.engine.torch.options import EngineOptions
+from easerve.engine.vllm.arguments import as_pairs, parse_arguments
 from easerve.errors import StartupError
 from easerve.media.options import MediaOptions
 from easerve.policy.batching import BatchOptions
@@ -96,6 +99,33 @@ class Deployment(BaseModel):
     )
     remote_ratio: float = _option("Prefill", 0.5, "Share of them prefilled in the remote pool (s).", ge=0, le=1)
 
+    partition: PartitionName = _option(
+        "Partition",
+        "none",
+        "How encode and the prefill beside it share a device. dynamic: each encode batch gets the smallest safe part, "
+        "prefill the rest, and all between batches; static: fixed parts; none: both run on all of it; auto: dynamic "
+        "where the device can be split, else none.",
+    )
+    partition_share: float = _option("Partition", 0.5, "static: the part of the device for encode.", gt=0, lt=1)
+    partition_slack: float = _option(
+        "Partition", 0.1, "dynamic: how much longer than on the whole device an encode batch may take (eps).", ge=0
+    )
+    partition_table: Path | None = _option(
+        "Partition", None, "dynamic: a profile of the device and model (default: measured at start)."
+    )
+
+    engine: Literal["auto", "torch", "vllm", "timed"] = _option(
+        "Engine",
+        "auto",
+        "What generates; auto: vLLM on CUDA devices where it is installed, else torch. timed: nothing; workers just "
+        "take the time that other devices would (--engine-args hardware=a100).",
+    )
+    engine_args: tuple[str, ...] = _option(
+        "Engine",
+        (),
+        "Option of vLLM's own as key=value, in its names; may be given several times (a mapping in a file). "
+        "For timed: hardware, tp, precision, profile.",
+    )
     kv_cache_gb: float | None = _option("Engine", None, "Size of the KV pool (default: by device and model).", gt=0)
     max_batched_tokens: int = _option("Engine", 2048, "Most tokens in one engine step.", ge=16)
     max_sequences: int = _option("Engine", 64, "Most sequences decoded together.", ge=1)
@@ -122,13 +152,36 @@ class Deployment(BaseModel):
     media_timeout: float = _option("Media", 10.0, "Longest fetch of one media item, in seconds.", gt=0)
     max_media_mb: float = _option("Media", 50.0, "Largest media file, in MiB.", gt=0)
 
+    @field_validator("engine_args", mode="before")
+    @classmethod
+    def _as_pairs(cls, given: Any) -> Any:
+        return as_pairs(given) if isinstance(given, Mapping) else given
+
+    @field_validator("engine_args")
+    @classmethod
+    def _are_for_vllm(cls, pairs: tuple[str, ...]) -> tuple[str, ...]:
+        parse_arguments(pairs)
+        return pairs
+
     @property
-    def engine(self) -> EngineOptions:
+    def engine_options(self) -> EngineOptions:
         return EngineOptions(
             kv_cache_bytes=None if self.kv_cache_gb is None else int(self.kv_cache_gb * 2**30),
             max_batched_tokens=self.max_batched_tokens,
             max_sequences=self.max_sequences,
             max_model_len=self.max_model_len,
+        )
+
+    @property
+    def partition_options(self) -> PartitionOptions:
+        """Where nothing is ever prefilled beside encode there is nothing to share."""
+        alone = self.offload == "none" or self.remote_ratio == 1
+        return PartitionOptions(
+            name="none" if alone else self.partition,
+            share=self.partition_share,
+            slack=self.partition_slack,
+            table=None if self.partition_table is None else str(self.partition_table),
+            largest_batch=self.encode_batch,
         )
 
     @property

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 
 from easerve.config.deployment import SHAPE, Deployment, served_name
-from easerve.config.topology import WorkerPlan, plan_workers
+from easerve.config.topology import WorkerPlan, engine_of, plan_workers
+from easerve.engine.choice import HOW_TO_INSTALL_VLLM, vllm_is_installed
 
 
 def describe(deployment: Deployment) -> dict[str, str]:
     """The effective configuration, for the start of a server."""
     plans = plan_workers(deployment)
+    engines = sorted({engine for plan in plans if (engine := engine_of(deployment, plan))})
     described = {
         "model": f"{deployment.model} (served as {served_name(deployment)})",
         "topology": "as listed" if deployment.workers else deployment.topology,
         "workers": "\n".join(f"{plan.name}: {' + '.join(plan.stages)} on {plan.device}" for plan in plans),
+        "engine": " and ".join(engines),
         "encode": _encode(deployment),
         "cache": f"{deployment.embedding_cache_gb:g} GiB of embeddings",
         "transfer": deployment.transfer,
@@ -22,6 +25,7 @@ def describe(deployment: Deployment) -> dict[str, str]:
     }
     if _local(plans):
         described["prefill"] = f"offload {deployment.offload}, {deployment.remote_ratio:.0%} of media requests remote"
+        described["partition"] = f"{deployment.partition_options.name} between encode and the prefill beside it"
     return described
 
 
@@ -39,7 +43,20 @@ def problems(deployment: Deployment) -> list[str]:
         found.append("no worker prefills; add one with `stages: [prefill, decode]`")
     if not stages["decode"]:
         found.append("no worker decodes; add one with `stages: [decode]`, or add decode to a prefill worker")
-    return found
+    if deployment.partition in ("static", "dynamic") and not _local(plans):
+        found.append(
+            f"partition {deployment.partition}: no worker encodes and prefills (and does not decode), so there is "
+            "nothing to share; use topology easerve, or partition none"
+        )
+    return found + _engine_problems(deployment, plans)
+
+
+def _engine_problems(deployment: Deployment, plans: list[WorkerPlan]) -> list[str]:
+    if deployment.engine == "vllm" and not vllm_is_installed():
+        return [f"engine vllm: vLLM is not installed here; {HOW_TO_INSTALL_VLLM}, or use --engine torch"]
+    if deployment.engine_args and not {"vllm", "timed"} & {engine_of(deployment, plan) for plan in plans}:
+        return ["engine_args are for vLLM, and no worker runs it; add --engine vllm or leave them out"]
+    return []
 
 
 def _local(plans: list[WorkerPlan]) -> bool:

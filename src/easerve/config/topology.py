@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from easerve.config.deployment import BUILTIN, Deployment
+from easerve.engine.choice import EngineName, choose_engine
 from easerve.workers.spec import Device, StageName, parse_device, usable_cores
 
 ALL: tuple[StageName, ...] = ("encode", "prefill", "decode")
@@ -28,8 +29,22 @@ class WorkerPlan:
     device: Device
 
 
-def plan_workers(deployment: Deployment) -> list[WorkerPlan]:
-    """The workers of a deployment: those it lists, or those of its topology on the devices there are.
+def engine_of(deployment: Deployment, plan: WorkerPlan) -> EngineName | None:
+    """What the worker generates with; None if it does not generate. Timed workers are timed whatever they do.
+
+    Local prefill shares a process and a device with the encoder, which only the torch engine can; what it hands over
+    is any decode worker's to take.
+    """
+    if deployment.engine == "timed":
+        return "timed"
+    if plan.stages == EP:
+        return "torch"
+    return None if plan.stages == E else choose_engine(deployment.engine, plan.device.kind)
+
+
+def plan_workers(deployment: Deployment, cuda: int | None = None) -> list[WorkerPlan]:
+    """The workers of a deployment: those it lists, or those of its topology on the devices there are, or on `cuda`
+    CUDA devices.
 
     On CUDA each tier of a topology (encode, prefill, decode) has devices of its own as far as there are enough, and
     `colocated` and `aggregated` use every device for everything. On a CPU a device is a set of cores: the tiers share
@@ -38,7 +53,9 @@ def plan_workers(deployment: Deployment) -> list[WorkerPlan]:
     if deployment.workers:
         return list(_listed(deployment))
     tiers = _tiers(deployment)
-    places = _cuda_places(deployment, tiers) if _uses_cuda(deployment) else _cpu_places(tiers)
+    if cuda is None and _uses_cuda(deployment):
+        cuda = cuda_devices()
+    places = _cpu_places(tiers) if cuda is None else _cuda_places(deployment, tiers, cuda)
     names: Counter[str] = Counter()
     return [
         WorkerPlan(_name(stages, names), stages, device)
@@ -69,8 +86,8 @@ def _cpu_places(tiers: Sequence[Tier]) -> list[list[Device]]:
     return [[Device("cpu", tuple(part)) for part in _parts(own, tier[1])] for own, tier in _with_parts(cores, tiers)]
 
 
-def _cuda_places(deployment: Deployment, tiers: Sequence[Tier]) -> list[list[Device]]:
-    devices = list(range(cuda_devices()))
+def _cuda_places(deployment: Deployment, tiers: Sequence[Tier], number: int) -> list[list[Device]]:
+    devices = list(range(number))
     if deployment.topology in ("aggregated", "colocated"):
         return [[Device("cuda", (devices[k % len(devices)],)) for k in range(count)] for _, count in tiers]
     return [[Device("cuda", (own[k % len(own)],)) for k in range(tier[1])] for own, tier in _with_parts(devices, tiers)]

@@ -25,12 +25,13 @@ class Embedding:
     """What the encoder makes of one item.
 
     `values` is (tokens, width); `deepstack`, where the family has it, (levels, tokens, width); `grid` whatever
-    the family's `positions` needs to know of the item.
+    the family's `positions` needs to know of the item; `key` its content key, empty where nobody has told.
     """
 
     values: torch.Tensor
     grid: tuple[int, ...] = ()
     deepstack: torch.Tensor | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from easerve.errors import StartupError
+from easerve.models.packed import pack
 from easerve.models.weights import Weights
 
 _BUILDING = threading.Lock()  # transformers patches torch.nn.init, process-wide, while it builds
@@ -66,7 +67,7 @@ def fill(
     """`module` with its weights, on `device`, for inference only."""
     weights.fill(module, prefix, device, dtype)
     module.to(device)  # buffers; the parameters are there already
-    return module.requires_grad_(False).eval()
+    return pack(module.requires_grad_(False).eval())
 
 
 def own_dtype(config: Any, weights: Weights) -> torch.dtype:

@@ -15,7 +15,7 @@ from easerve.api.app import create_app
 from easerve.api.backend import PictureLoader
 from easerve.api.options import ApiOptions
 from easerve.api.service import load_served_model
-from easerve.config import Deployment, WorkerPlan, model_folder, plan_workers, problems, served_name
+from easerve.config import Deployment, WorkerPlan, engine_of, model_folder, plan_workers, problems, served_name
 from easerve.errors import StartupError
 from easerve.media import MediaLoader, PictureStore
 from easerve.models.base import Family
@@ -146,9 +146,13 @@ def _specs(
             endpoint=hub.endpoint,
             run_folder=folder,
             dtype=deployment.dtype,
-            engine=deployment.engine,
+            engine=deployment.engine_options,
+            engine_name=engine_of(deployment, plan) or "torch",
+            engine_args=deployment.engine_args,
+            kv_travels=any("prefill" in other.stages and "decode" not in other.stages for other in plans),
             media=deployment.media if "encode" in plan.stages and not deployment.frontend_decoding else None,
             transfer=deployment.transfer,
+            partition=deployment.partition_options,
         )
         for plan in plans
     ]

@@ -18,6 +18,7 @@ _WORKER_GAUGES = {
     "kv_blocks": ("Blocks of the KV pool.", "kv_blocks_total"),
     "kv_blocks_used": ("Blocks of the KV pool in use.", "kv_blocks_used"),
     "worker_buffers": ("Transfer buffers put by the worker and not yet released.", "buffers"),
+    "encode_units": ("SMs or cores that the latest encode batch had to itself; 0: not partitioned.", "encode_units"),
 }
 _WORKER_COUNTERS = {
     "encode_busy_seconds": ("Time spent encoding; its rate is the busy fraction.", "encode_seconds"),
@@ -26,6 +27,8 @@ _WORKER_COUNTERS = {
     "worker_prompt_tokens": ("Prompt tokens prefilled.", "prompt_tokens"),
     "worker_output_tokens": ("Tokens generated.", "output_tokens"),
     "preemptions": ("Sequences that gave up their KV blocks.", "preemptions"),
+    "encode_batches_apart": ("Encode batches that had a part of the device to themselves.", "batches_apart"),
+    "partition_switches": ("Moves of a stage to another part of its device.", "partition_switches"),
     "tensors_opened": ("Tensors received from other processes.", "tensors_opened"),
     "transfer_bytes": ("Bytes of tensors put and opened.", "transfer_bytes"),
 }

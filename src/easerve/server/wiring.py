@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Protocol
 
 from easerve.config import Deployment
 from easerve.pipeline.cache import EmbeddingCache
@@ -11,6 +12,7 @@ from easerve.pipeline.observer import Observer
 from easerve.pipeline.pipeline import Deadlines, Pipeline
 from easerve.pipeline.pool import Pool
 from easerve.pipeline.sequence import Pools
+from easerve.pipeline.stages import Buffers, EncodeStage, GenerateStage
 from easerve.policy.admission import Admission
 from easerve.policy.arrivals import ArrivalRate
 from easerve.policy.batching import Batcher, make_rule
@@ -19,16 +21,15 @@ from easerve.policy.offload import make_offload
 from easerve.policy.placement import PLACEMENTS
 from easerve.policy.service import ServiceTime
 from easerve.policy.slack import Slack
-from easerve.transfer.ledger import Ledger
 from easerve.workers.client import WorkerClient
 from easerve.workers.remote_pictures import PicturePool
 
 logger = logging.getLogger(__name__)
 
 
-def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer, room: int | None) -> Pipeline:
+def make_pipeline(deployment: Deployment, buffers: Buffers, observer: Observer, room: int | None) -> Pipeline:
     """A pipeline without workers yet. `room`: bytes left where embeddings lie, None for no bound."""
-    encode_pool = EncodePool(_encode_policy(deployment), ledger, observer)
+    encode_pool = EncodePool(_encode_policy(deployment), buffers, observer)
     place = PLACEMENTS[deployment.placement]
     seconds = deployment.request_timeout
     return Pipeline(
@@ -40,7 +41,7 @@ def make_pipeline(deployment: Deployment, ledger: Ledger, observer: Observer, ro
         admission=Admission(deployment.max_requests),
         offload=make_offload(deployment.offload, deployment.remote_ratio),
         slack=Slack(deployment.slo_ttft),
-        buffers=ledger,
+        buffers=buffers,
         deadlines=Deadlines(encode=seconds, first_token=seconds, next_token=seconds),
         observer=observer,
     )
@@ -68,19 +69,23 @@ def _encode_policy(deployment: Deployment) -> EncodePolicy:
     )
 
 
-class Staff:
+class StageWorker(EncodeStage, GenerateStage, Protocol):
+    """A worker whatever it is made of; of its methods, those of its `stages` are called."""
+
+    stages: tuple[str, ...]
+
+
+class Shifts:
     """Brings workers into the pools of their stages, and takes them out."""
 
-    def __init__(self, pipeline: Pipeline, pictures: PicturePool) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._encode = pipeline.encode_pool
-        self._pictures = pictures
         self._pools = pipeline.pools
 
-    def worker_up(self, worker: WorkerClient) -> None:
+    def worker_up(self, worker: StageWorker) -> None:
         stages = worker.stages
         if "encode" in stages:
             self._encode.add_worker(worker)
-            self._pictures.add_worker(worker)
         if "prefill" in stages:
             beside_encode = "encode" in stages and not worker.decodes
             (self._pools.local if beside_encode else self._pools.prefill).add_worker(worker)
@@ -88,6 +93,22 @@ class Staff:
             self._pools.decode.add_worker(worker)
 
     def worker_lost(self, name: str, *, returns: bool) -> None:
-        pools = (self._encode, self._pictures, self._pools.prefill, self._pools.local, self._pools.decode)
-        for pool in pools:
+        for pool in (self._encode, self._pools.prefill, self._pools.local, self._pools.decode):
             pool.remove_worker(name, returns=returns)
+
+
+class Staff:
+    """Likewise for worker processes, which load pictures too where they encode."""
+
+    def __init__(self, pipeline: Pipeline, pictures: PicturePool) -> None:
+        self._shifts = Shifts(pipeline)
+        self._pictures = pictures
+
+    def worker_up(self, worker: WorkerClient) -> None:
+        self._shifts.worker_up(worker)
+        if "encode" in worker.stages:
+            self._pictures.add_worker(worker)
+
+    def worker_lost(self, name: str, *, returns: bool) -> None:
+        self._pictures.remove_worker(name, returns=returns)
+        self._shifts.worker_lost(name, returns=returns)

@@ -25,6 +25,7 @@ from easerve.workers.spec import WorkerSpec
 from easerve.workers.stage import Desk, Loop, Send, StageLoop
 
 if TYPE_CHECKING:
+    from easerve.workers.sharing import SharedDevice
     from easerve.workers.shelf import Shelf
 
 AT_HAND_BYTES = 256 * 2**20  # of embeddings that local prefill finds without a transfer
@@ -42,6 +43,7 @@ class Crew:
         self._context = context
         self._loops: Sequence[Loop] = ()
         self._shelf: Shelf | None = None
+        self._shared: SharedDevice | None = None
         self._failed = False
         self._threads = [threading.Thread(target=self._run, args=(self._load,), name="stage", daemon=True)]
 
@@ -66,7 +68,9 @@ class Crew:
         for loop in self._loops:
             for desk in loop.desks:
                 beat = desk.report(beat)
-        return beat if self._shelf is None else self._shelf.report(beat)
+        for part in (self._shelf, self._shared):
+            beat = beat if part is None else part.report(beat)
+        return beat
 
     def end(self) -> int:
         """Stop all loops, of which one may have died, and wait for them (not for a load under way); the exit code."""
@@ -103,10 +107,18 @@ class Crew:
         from easerve.workers.generating import GenerateDesk
         from easerve.workers.loading import load_engines
         from easerve.workers.media import MediaLoop
+        from easerve.workers.sharing import share_device
         from easerve.workers.shelf import Shelf
 
         spec = self._spec
-        engines = load_engines(spec, lambda text: send(Progress(text)))
+
+        def progress(text: str) -> None:
+            send(Progress(text))
+
+        engines = load_engines(spec, progress)
+        if spec.coresident:
+            self._shared = share_device(spec, engines, progress)
+            engines = self._shared.engines
         transfer = make_transfer(spec.transfer, Path(spec.run_folder), self._identity)
         shelf = Shelf(transfer, spec.device.torch_name, AT_HAND_BYTES if spec.coresident else 0)
         encode: list[Desk] = []

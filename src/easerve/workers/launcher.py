@@ -8,7 +8,7 @@ import os
 import sys
 from collections import deque
 
-from easerve.workers.spec import WorkerSpec
+from easerve.workers.spec import Device, WorkerSpec
 
 logger = logging.getLogger(__name__)
 
@@ -79,10 +79,11 @@ class LocalProcess:
 
 
 def _environment(spec: WorkerSpec) -> dict[str, str]:
-    """The parent's, with the thread counts of numeric libraries set to the worker's cores."""
+    """The parent's, with the thread counts of numeric libraries set to the worker's cores, or with its GPU alone."""
     threads = str(len(spec.device.indices) if spec.device.kind == "cpu" else 1)
     return {
         **os.environ,
+        **_visible(spec.device),
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "TOKENIZERS_PARALLELISM": "false",
@@ -90,3 +91,10 @@ def _environment(spec: WorkerSpec) -> dict[str, str]:
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def _visible(device: Device) -> dict[str, str]:
+    if device.kind == "cpu":
+        return {}
+    index, seen = device.indices[0], os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return {"CUDA_VISIBLE_DEVICES": seen[index] if index < len(seen) and seen[index] else str(index)}

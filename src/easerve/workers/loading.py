@@ -9,9 +9,11 @@ import torch
 
 from easerve.engine.base import Encoder, LanguageModel
 from easerve.engine.torch.engine import TorchEncoder, TorchLanguageModel
+from easerve.engine.vllm.arguments import parse_arguments
 from easerve.errors import StartupError
+from easerve.models.base import Family
 from easerve.models.registry import load_family
-from easerve.workers.spec import WorkerSpec
+from easerve.workers.spec import WorkerSpec, usable_cores
 
 
 @dataclass(frozen=True)
@@ -28,19 +30,53 @@ class Engines:
 
 def load_engines(spec: WorkerSpec, progress: Callable[[str], None]) -> Engines:
     """Raises StartupError with the reason if device or checkpoint do not serve."""
+    if spec.engine_name == "timed":
+        return _timed(spec)
     if spec.device.kind == "cuda" and not torch.cuda.is_available():
         raise StartupError(f"device {spec.device}: this machine has no CUDA device that torch can use; use cpu:0")
     torch.set_num_threads(len(spec.device.indices) if spec.device.kind == "cpu" else 1)
     family = load_family(spec.model)
-    device, dtype = spec.device.torch_name, _dtype(spec.dtype)
+    dtype = _dtype(spec.dtype)
     encoder = language_model = None
     if "encode" in spec.stages:
         progress("loading the encoder")
-        encoder = TorchEncoder(family.load_encoder(device, dtype))
+        encoder = TorchEncoder(family.load_encoder(spec.device.torch_name, dtype))
     if spec.generates:
         progress("loading the language model")
-        language_model = TorchLanguageModel(family.load_language_model(device, dtype), spec.engine)
+        language_model = _LANGUAGE_MODELS[spec.engine_name](spec, family, dtype)
     return Engines(encoder, language_model)
+
+
+def _timed(spec: WorkerSpec) -> Engines:
+    """Nothing of the model is loaded but what it says of itself."""
+    from easerve.engine.timed.start import timed_costs, timed_encoder, timed_language_model
+
+    if spec.device.kind == "cuda":
+        raise StartupError(f"device {spec.device}: timed workers run on cores of this machine; use cpu:0")
+    torch.set_num_threads(1)
+    family = load_family(spec.model)
+    costs = timed_costs(family.folder, parse_arguments(spec.engine_args))
+    return Engines(
+        timed_encoder(family, costs) if "encode" in spec.stages else None,
+        timed_language_model(family, costs, spec.engine) if spec.generates else None,
+    )
+
+
+def _torch(spec: WorkerSpec, family: Family, dtype: torch.dtype | None) -> LanguageModel:
+    return TorchLanguageModel(family.load_language_model(spec.device.torch_name, dtype), spec.engine)
+
+
+def _vllm(spec: WorkerSpec, family: Family, dtype: torch.dtype | None) -> LanguageModel:
+    from easerve.engine.vllm.environment import prepare_environment
+
+    prepare_environment(usable_cores() if spec.device.kind == "cpu" else None)
+    from easerve.engine.vllm.start import start
+
+    arguments = parse_arguments(spec.engine_args)
+    return start(family, dtype, spec.engine, arguments, spec.device.kind, kv_travels=spec.kv_travels)
+
+
+_LANGUAGE_MODELS = {"torch": _torch, "vllm": _vllm}
 
 
 def _dtype(name: str) -> torch.dtype | None:

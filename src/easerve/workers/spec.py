@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from easerve.engine.choice import EngineName
+from easerve.engine.partition.options import PartitionOptions
 from easerve.engine.torch.options import EngineOptions
 from easerve.errors import StartupError
 from easerve.media.options import MediaOptions
@@ -26,7 +28,8 @@ class Device(msgspec.Struct, frozen=True):
 
     @property
     def torch_name(self) -> str:
-        return "cpu" if self.kind == "cpu" else f"cuda:{self.indices[0]}"
+        """In the worker's own process, which sees no other CUDA device."""
+        return "cpu" if self.kind == "cpu" else "cuda:0"
 
     def __str__(self) -> str:
         return f"{self.kind}:{','.join(map(str, self.indices))}"
@@ -69,8 +72,12 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     run_folder: str  # sockets and shared memory
     dtype: str
     engine: EngineOptions
+    engine_name: EngineName = "torch"
+    engine_args: tuple[str, ...] = ()  # for vLLM, key=value
+    kv_travels: bool = False  # some worker of the deployment prefills and does not decode
     media: MediaOptions | None = None  # limits of the media it loads; None: it loads none
     transfer: TransferName = "auto"
+    partition: PartitionOptions = PartitionOptions()  # of the device of a worker that encodes and prefills
 
     def to_json(self) -> str:
         return msgspec.json.encode(self, enc_hook=str).decode()

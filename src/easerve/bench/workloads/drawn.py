@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from easerve.bench.pictures import Look, picture
+from easerve.bench.pictures import Draw, Look, picture
 from easerve.bench.request import Request, user_message
 from easerve.bench.words import text
 from easerve.bench.workloads.base import Pixels, Workload
@@ -25,8 +25,8 @@ class Drawn(Workload):
     output_tokens: int = Field(default=32, ge=1)
     text_share: float = Field(default=0.0, ge=0, le=1)
 
-    def requests(self, rng: Random) -> Iterator[Request]:
+    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
         while True:
             images = 0 if rng.random() < self.text_share else self.images
-            urls = [picture(self.size, self.look, rng) for _ in range(images)]
+            urls = [draw(self.size, self.look, rng) for _ in range(images)]
             yield Request([user_message(text(self.words, rng), urls)], self.output_tokens)

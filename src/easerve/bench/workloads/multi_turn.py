@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from easerve.bench.pictures import Look, picture
+from easerve.bench.pictures import Draw, Look, picture
 from easerve.bench.request import Request, user_message
 from easerve.bench.words import text
 from easerve.bench.workloads.base import Pixels, Workload
@@ -32,21 +32,21 @@ class MultiTurn(Workload):
     words: int = Field(default=32, ge=1)
     output_tokens: int = Field(default=32, ge=1)
 
-    def requests(self, rng: Random) -> Iterator[Request]:
+    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
         # they start at different turns, so that the mix of lengths is the same from the first request on
-        running = [self._conversation(rng, skip=index % self.turns) for index in range(self.conversations)]
+        running = [self._conversation(rng, draw, skip=index % self.turns) for index in range(self.conversations)]
         while True:
             for place, conversation in enumerate(running):
                 request = next(conversation, None)
                 if request is None:
-                    running[place] = self._conversation(rng, skip=0)
+                    running[place] = self._conversation(rng, draw, skip=0)
                     request = next(running[place])
                 yield request
 
-    def _conversation(self, rng: Random, skip: int) -> Iterator[Request]:
+    def _conversation(self, rng: Random, draw: Draw, skip: int) -> Iterator[Request]:
         messages: list[dict[str, Any]] = []
         for turn in range(self.turns):
-            urls = [picture(self.size, self.look, rng) for _ in range(self.images)]
+            urls = [draw(self.size, self.look, rng) for _ in range(self.images)]
             messages.append(user_message(text(self.words, rng), urls))
             if turn >= skip:
                 yield Request(tuple(messages), self.output_tokens)

@@ -6,20 +6,38 @@ One bad sequence must fail alone, and a step computes many together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from easerve.engine.base import KVState, NewSequence
+from easerve.engine.scheduling import check_length
 from easerve.engine.torch.stopping import ends
 from easerve.errors import BadRequest, EAServeError
-from easerve.models.base import Embedding, KVShape, LanguagePart, MediaSpan
+from easerve.models.base import Embedding, KVShape, MediaSpan
 
 
-def check(sequence: NewSequence, part: LanguagePart, most_tokens: int) -> list[MediaSpan]:
+class ModelShape(Protocol):
+    """What of a language model its input must fit; a `LanguagePart` has it."""
+
+    @property
+    def kv(self) -> KVShape: ...
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]: ...
+
+
+def check(sequence: NewSequence, part: ModelShape, most_tokens: int) -> list[MediaSpan]:
     """Where the media lie; nowhere if the sequence brings its keys and values.
 
     Raises BadRequest if the sequence can never fit, or its parts do not fit each other; EAServeError if what another
     engine did for it does not fit: no client is to blame for that.
     """
-    _check_length(len(sequence.prompt), len(sequence.produced), most_tokens)
+    check_length(len(sequence.prompt), len(sequence.produced), most_tokens)
     _check_ids("prompt", sequence.prompt, part.vocab_size)
     _check_ids("produced", sequence.produced, part.vocab_size)
     _check_ids("stop_token_ids", sequence.sampling.stop_token_ids, part.vocab_size)
@@ -30,7 +48,7 @@ def check(sequence: NewSequence, part: LanguagePart, most_tokens: int) -> list[M
     return _check_media(sequence, part)
 
 
-def _check_media(sequence: NewSequence, part: LanguagePart) -> list[MediaSpan]:
+def _check_media(sequence: NewSequence, part: ModelShape) -> list[MediaSpan]:
     spans, free = [], 0
     for offset, embedding in sequence.media:
         _check_shape(offset, embedding, part.width)
@@ -44,18 +62,6 @@ def _check_media(sequence: NewSequence, part: LanguagePart) -> list[MediaSpan]:
         free = offset + span.tokens
     _check_placeholders(sequence.prompt, spans)
     return spans
-
-
-def _check_length(length: int, produced: int, most_tokens: int) -> None:
-    if length == 0:
-        raise BadRequest("The prompt is empty; give at least one token.", param="prompt")
-    if length + produced + 1 > most_tokens:
-        so_far = f" and {produced} of output so far" if produced else ""
-        raise BadRequest(
-            f"The prompt is {length} tokens long{so_far}; with at least one more that exceeds the {most_tokens} that "
-            "fit (context length and KV pool). Shorten it, or use smaller or fewer pictures.",
-            code="context_length_exceeded",
-        )
 
 
 def _check_produced(sequence: NewSequence, eos: tuple[int, ...]) -> None:

@@ -2,7 +2,8 @@
 
 Registered under `PAGED_ATTENTION` through transformers' attention interface; language parts call it with the step's
 `PagedBatch` as keyword argument `paged`. Decode rows of all sequences attend in one call over what is gathered of the
-pool; prefill chunks attend one by one, a first chunk without touching the pool.
+pool; prefill chunks attend one by one, a first chunk without touching the pool (and on a CPU a span of rows at a time:
+its kernel computes what a causal mask hides).
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ class DecodeRows:
 
 @dataclass(frozen=True)
 class PrefillRows:
-    """A prefill chunk: rows `start` to `end` of the packed batch, and what it attends to."""
+    """Rows `start` to `end` of the packed batch, of a prefill chunk, and what they attend to."""
 
     start: int
     end: int
-    slots: torch.Tensor | None  # (context,) of all tokens up to the chunk's end; None for a sequence's first chunk
-    mask: torch.Tensor | None  # (rows, context) bool, with `slots`
+    first: int  # row of the chunk that they attend to from, where there are no slots
+    slots: torch.Tensor | None  # (context,) of all tokens up to the last row's; None for a sequence's first chunk
+    mask: torch.Tensor | None  # (rows, context) bool; None: from the sequence's first token on, plainly causal
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def paged_attention(
         parts.append(_decode(query[0, :, : paged.decode.count], keys, values, paged.decode, scaling))
     for rows in paged.prefills:
         if rows.slots is None:
-            own = slice(rows.start, rows.end)
+            own = slice(rows.first, rows.end)
             context = key[:, :, own], value[:, :, own]
         else:
             context = _gather(keys, rows.slots, 1), _gather(values, rows.slots, 1)

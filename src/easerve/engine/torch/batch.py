@@ -6,15 +6,18 @@ has few of them and each small tensor costs more than the arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
+from easerve.engine.scheduling import Chunk
 from easerve.engine.torch.attention import DecodeRows, PagedBatch, PrefillRows
 from easerve.engine.torch.kv_cache import KVCache
-from easerve.engine.torch.scheduler import Chunk
 from easerve.engine.torch.sequence import Sequence
 from easerve.models.base import LanguagePart
+
+CPU_SPAN = 64  # rows of a prompt that attend together: fewer cost more calls, more compute more that the mask hides
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,12 @@ class StepInputs:
     sample_rows: torch.Tensor
 
 
-def in_packed_order(chunks: list[Chunk]) -> list[Chunk]:
+def in_packed_order(chunks: list[Chunk[Sequence]]) -> list[Chunk[Sequence]]:
     """Decode rows first; otherwise as scheduled."""
     return sorted(chunks, key=_is_decode, reverse=True)
 
 
-def assemble(chunks: list[Chunk], part: LanguagePart, cache: KVCache) -> StepInputs:
+def assemble(chunks: list[Chunk[Sequence]], part: LanguagePart, cache: KVCache) -> StepInputs:
     """`chunks` in packed order."""
     device = part.device
     decoding = [chunk.sequence for chunk in chunks if _is_decode(chunk)]
@@ -59,12 +62,12 @@ def assemble(chunks: list[Chunk], part: LanguagePart, cache: KVCache) -> StepInp
     )
 
 
-def _is_decode(chunk: Chunk) -> bool:
+def _is_decode(chunk: Chunk[Sequence]) -> bool:
     """One token on top of what is in the pool; its attention can be batched with others'."""
     return chunk.count == 1 and chunk.start > 0
 
 
-def _positions(decoding: list[Sequence], prefilling: list[Chunk]) -> torch.Tensor:
+def _positions(decoding: list[Sequence], prefilling: list[Chunk[Sequence]]) -> torch.Tensor:
     parts = []
     if decoding:
         parts.append(torch.tensor([one.position_of(one.computed) for one in decoding]).T)
@@ -72,7 +75,7 @@ def _positions(decoding: list[Sequence], prefilling: list[Chunk]) -> torch.Tenso
     return torch.cat(parts, dim=1)
 
 
-def _place_media(chunks: list[Chunk], embeds: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _place_media(chunks: list[Chunk[Sequence]], embeds: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Overwrite placeholder rows with embeddings, in place; returns the rows' deepstack levels where there are any."""
     mask = torch.zeros(embeds.shape[0], dtype=torch.bool, device=embeds.device)
     levels: list[torch.Tensor] = []
@@ -106,15 +109,30 @@ def _decode_rows(sequences: list[Sequence], block_size: int, device: torch.devic
     return DecodeRows(len(sequences), slots.flatten(), (index <= newest)[:, None, None] if padded else None)
 
 
-def _prefill_rows(chunks: list[Chunk], row: int, cache: KVCache, device: torch.device) -> tuple[PrefillRows, ...]:
+def _prefill_rows(
+    chunks: list[Chunk[Sequence]], row: int, cache: KVCache, device: torch.device
+) -> tuple[PrefillRows, ...]:
     """`row`: where the first chunk begins in the packed batch."""
-    found = []
+    found: list[PrefillRows] = []
     for chunk in chunks:
-        slots = mask = None
         if chunk.start > 0:
             slots = torch.tensor(cache.slots(chunk.sequence.blocks, 0, chunk.end), device=device)
-            newest = torch.arange(chunk.start, chunk.end, device=device)
-            mask = torch.arange(chunk.end, device=device) <= newest[:, None]
-        found.append(PrefillRows(row, row + chunk.count, slots, mask))
+            found.append(PrefillRows(row, row + chunk.count, row, slots, _causal(chunk.start, chunk.end, device)))
+        else:
+            found += _first_rows(row, chunk.count, device)
         row += chunk.count
     return tuple(found)
+
+
+def _first_rows(row: int, count: int, device: torch.device) -> Iterator[PrefillRows]:
+    """Of a sequence's first chunk."""
+    span = CPU_SPAN if device.type == "cpu" else count
+    for start in range(0, count, span):
+        end = min(count, start + span)
+        mask = _causal(start, end, device) if start > 0 else None
+        yield PrefillRows(row + start, row + end, row, None, mask)
+
+
+def _causal(start: int, end: int, device: torch.device) -> torch.Tensor:
+    """(end - start, end) bool: tokens `start` to `end`, each with itself and all before it."""
+    return torch.arange(end, device=device) <= torch.arange(start, end, device=device)[:, None]

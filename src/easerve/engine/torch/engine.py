@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from easerve.engine.base import EngineStats, Event, NewSequence, Prefilled, SequenceFailed
+from easerve.engine.scheduling import BlockPool, Chunk, Displaced, Scheduler
 from easerve.engine.torch.admission import check
 from easerve.engine.torch.batch import in_packed_order
 from easerve.engine.torch.forward import Sampled, compute
 from easerve.engine.torch.handover import copy_out, set_aside, write_in
-from easerve.engine.torch.kv_cache import BlockPool, KVCache, blocks_for
+from easerve.engine.torch.kv_cache import KVCache, blocks_for
 from easerve.engine.torch.options import EngineOptions
-from easerve.engine.torch.scheduler import Chunk, Displaced, Scheduler
 from easerve.engine.torch.sequence import Sequence
 from easerve.engine.torch.stopping import finish_reason
 from easerve.errors import EAServeError
@@ -51,7 +51,7 @@ class TorchLanguageModel:
         blocks = blocks_for(part.kv, options, context, part.device)
         self._part = part
         self._cache = KVCache(part.kv, blocks, options.block_size, part.device)
-        self._scheduler = Scheduler(
+        self._scheduler = Scheduler[Sequence](
             BlockPool(blocks), options.block_size, options.max_batched_tokens, options.max_sequences
         )
         self._eos = tuple(token for token in part.eos_token_ids if token < part.vocab_size)
@@ -106,7 +106,7 @@ class TorchLanguageModel:
             pending_tokens=sum(uncomputed),
         )
 
-    def _compute(self, chunks: list[Chunk]) -> list[Event]:
+    def _compute(self, chunks: list[Chunk[Sequence]]) -> list[Event]:
         """All chunks in one forward; if that fails, each half by itself, so that what cannot be computed fails alone.
 
         Nothing advances before a forward and its sampling are done, so doing them again is safe.
@@ -127,7 +127,7 @@ class TorchLanguageModel:
         half = len(chunks) // 2  # outside of the handler, which holds on to the failed forward's memory
         return self._compute(chunks[:half]) + self._compute(chunks[half:])
 
-    def _advance(self, chunks: list[Chunk]) -> None:
+    def _advance(self, chunks: list[Chunk[Sequence]]) -> None:
         """Count what the forward has put into the pool."""
         for chunk in chunks:
             self._prompt_tokens += max(0, min(chunk.end, chunk.sequence.prompt_length) - chunk.start)
@@ -162,7 +162,7 @@ class TorchLanguageModel:
         self.abort(sequence.id)
         return Prefilled(sequence.id, kv)
 
-    def _set_aside(self, displaced: Displaced) -> list[Event]:
+    def _set_aside(self, displaced: Displaced[Sequence]) -> list[Event]:
         try:
             set_aside(displaced, self._cache)
         except Exception as error:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
+from easerve.engine.scheduling import Chunk
 from easerve.engine.torch import sampler
 from easerve.engine.torch.batch import assemble
 from easerve.engine.torch.kv_cache import KVCache
-from easerve.engine.torch.scheduler import Chunk
 from easerve.engine.torch.sequence import Sequence
 from easerve.models.base import LanguagePart
 from easerve.request import TokenLogprobs
@@ -27,7 +27,7 @@ class Sampled:
     logprobs: TokenLogprobs | None = None
 
 
-def compute(chunks: list[Chunk], part: LanguagePart, cache: KVCache, eos: tuple[int, ...]) -> list[Sampled]:
+def compute(chunks: list[Chunk[Sequence]], part: LanguagePart, cache: KVCache, eos: tuple[int, ...]) -> list[Sampled]:
     """One entry per chunk that samples. `chunks` in packed order, their earlier keys and values in the pool."""
     inputs = assemble(chunks, part, cache)
     hidden = part.forward(inputs.embeds, inputs.positions, deepstack=inputs.deepstack, paged=inputs.paged)

@@ -7,8 +7,8 @@ keys and values twice.
 from __future__ import annotations
 
 from easerve.engine.base import KVState
+from easerve.engine.scheduling import Displaced
 from easerve.engine.torch.kv_cache import KVCache
-from easerve.engine.torch.scheduler import Displaced
 from easerve.engine.torch.sequence import Sequence
 
 
@@ -18,7 +18,7 @@ def copy_out(sequence: Sequence, blocks: list[int], cache: KVCache) -> KVState:
     return KVState(keys_values, sequence.position_of(sequence.computed)[0])
 
 
-def set_aside(displaced: Displaced, cache: KVCache) -> None:
+def set_aside(displaced: Displaced[Sequence], cache: KVCache) -> None:
     """Keep what a displaced sequence had in the host's memory; it goes on from there once the pool has room again."""
     kv = copy_out(displaced.sequence, displaced.blocks, cache)
     displaced.sequence.kv = KVState(kv.keys_values.cpu(), kv.next_position)

@@ -11,32 +11,6 @@ CPU_DEFAULT_BYTES = 2**30  # a server's share of a machine that does other thing
 CUDA_FREE_SHARE = 0.85  # of what is free after loading; the rest is for activations. Not yet run on a GPU.
 
 
-class BlockPool:
-    """Which blocks are free. Pure bookkeeping."""
-
-    def __init__(self, blocks: int) -> None:
-        self.total = blocks
-        self._free = list(range(blocks - 1, -1, -1))
-
-    @property
-    def free(self) -> int:
-        return len(self._free)
-
-    @property
-    def used(self) -> int:
-        return self.total - len(self._free)
-
-    def take(self, count: int) -> list[int] | None:
-        """`count` blocks, all or none."""
-        if count > len(self._free):
-            return None
-        return [self._free.pop() for _ in range(count)]
-
-    def give_back(self, blocks: list[int]) -> None:
-        self._free.extend(blocks)
-        assert len(self._free) <= self.total, "a block was given back twice"
-
-
 class KVCache:
     """Keys and values per layer, (slots, kv_heads, head_dim) each; slot = block * block_size + offset."""
 

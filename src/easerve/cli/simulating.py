@@ -1,0 +1,135 @@
+"""`easerve simulate`: the benchmark of a deployment in virtual time."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from easerve.bench.arrivals import Arrivals
+from easerve.bench.objectives import Objectives
+from easerve.bench.plan import Plan
+from easerve.bench.workloads import read_workload
+from easerve.cli import bench_options as options
+from easerve.cli import benching
+from easerve.config import Deployment
+
+if TYPE_CHECKING:
+    from easerve.simulate.run import Simulation
+
+WORLD = "World"
+
+
+def simulate(
+    deployment: Deployment,
+    hardware: Annotated[
+        str,
+        typer.Option(
+            help="What each worker runs on: a100, h100... (a100:8: so many for all), or cpu with --profile.",
+            rich_help_panel=WORLD,
+        ),
+    ] = "h100",
+    encode_hardware: Annotated[
+        str | None, typer.Option(help="Likewise of workers that only encode.", rich_help_panel=WORLD)
+    ] = None,
+    tp: Annotated[int, typer.Option(help="Devices of one worker (tensor parallel).", min=1, rich_help_panel=WORLD)] = 1,
+    precision: Annotated[str, typer.Option(help="bf16, fp8 or nvfp4.", rich_help_panel=WORLD)] = "bf16",
+    link: Annotated[
+        str,
+        typer.Option(help="Between workers: shm, nvlink, pcie, rdma or tcp; auto: rdma.", rich_help_panel=WORLD),
+    ] = "auto",
+    profile: Annotated[
+        Path | None, typer.Option(help="Stage times measured by easerve profile.", exists=True, rich_help_panel=WORLD)
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(help="Run it as a peer would: vllm, vllm-epd or dynamo.", rich_help_panel=WORLD),
+    ] = None,
+    workload: options.WorkloadName = "image-heavy",
+    settings: options.Settings = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same report.", rich_help_panel=options.REQUESTS)] = 0,
+    rate: Annotated[float | None, typer.Option(help="Requests a second.", rich_help_panel=options.LOAD)] = None,
+    rates: Annotated[
+        str | None, typer.Option(help="Several, as in 1,2,4: a sweep.", rich_help_panel=options.LOAD)
+    ] = None,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Find the knee from scratch.", rich_help_panel=options.LOAD)
+    ] = False,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Closed loop: requests in flight.", min=1, rich_help_panel=options.LOAD)
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="File with a moment (seconds) a line.", exists=True, rich_help_panel=options.LOAD),
+    ] = None,
+    arrivals: options.ArrivalsName = "poisson",
+    cv: options.Cv = 1.0,
+    burst_size: options.BurstSize = 8,
+    requests: options.Requests = None,
+    duration: options.Duration = None,
+    warmup: options.Warmup = 4,
+    unloaded: options.Unloaded = 10,
+    slo_e2e: options.SloE2e = None,
+    timeout: options.Timeout = 300.0,
+    json_file: options.JsonFile = None,
+    html_file: options.HtmlFile = None,
+) -> None:
+    """Benchmark a deployment on devices that need not be there: the real pipeline in virtual time, over a cost model.
+
+    easerve simulate --model qwen2.5-vl-7b --hardware a100 --topology easerve --encoders 4 --rate 5 --requests 500
+
+    Takes the workloads and arrivals of easerve bench and gives its report; every figure is simulated.
+    """
+    from easerve.simulate.machines import Machines, parse_hardware
+    from easerve.simulate.peers import as_peer
+    from easerve.simulate.run import Simulation
+
+    plan = Plan(
+        workload_name=workload,
+        workload=read_workload(workload, settings or ()),
+        load=benching.which_load(
+            rate=rate, rates=rates, sweep=sweep, concurrency=concurrency, trace=trace, bisections=3
+        ),
+        seed=seed,
+        arrivals=Arrivals("trace" if trace else arrivals, cv, burst_size, trace),
+        requests=benching.how_many(requests, duration, trace),
+        seconds=duration,
+        warmup=warmup,
+        unloaded=unloaded,
+        objectives=Objectives(deployment.slo_ttft, deployment.slo_tpot, slo_e2e),
+        timeout=timeout,
+    )
+    name, number = parse_hardware(hardware)
+    machines = Machines(name, encode_hardware, tp, precision, link, profile)
+    chosen = deployment if like is None else as_peer(deployment, like)
+    if name == "cpu":
+        chosen = chosen.model_copy(update={"device": "cpu"})
+    _simulate(Simulation(chosen, machines.world(chosen.model), number), plan, json_file, html_file)
+
+
+def _simulate(simulation: Simulation, plan: Plan, json_file: Path | None, html_file: Path | None) -> None:
+    from easerve.bench.document import command_line, document
+    from easerve.bench.page import render
+    from easerve.bench.table import show
+    from easerve.simulate.show import show_world, utilisation
+
+    out = Console()
+    show_world(simulation, out)
+    began = time.process_time()
+    try:
+        report = simulation.bench(plan, benching.console)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    simulated, took = sum(run.observed.seconds for run in report.runs), time.process_time() - began
+    benching.console.print(f"{simulated:.0f} simulated seconds of load took {took:.1f} s of one core", highlight=False)
+    show(report, out)
+    utilisation(report, out)
+    if json_file is not None:
+        whole = document(report, command_line()) | {"simulation": simulation.as_json()}
+        benching.write(json_file, json.dumps(whole, indent=1, allow_nan=False))
+    if html_file is not None:
+        benching.write(html_file, render(report, command_line()))

@@ -1,0 +1,111 @@
+"""A deployment in virtual time: the pipeline and the pools of a server, over virtual workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from easerve.bench.workers import Busy
+from easerve.config import Deployment, WorkerPlan
+from easerve.config.topology import EP, E
+from easerve.costs.base import ItemSize, LinkCosts, StageCosts
+from easerve.engine.partition.options import PartitionOptions
+from easerve.engine.timed.batching import ContinuousBatching
+from easerve.pipeline.observer import Observer
+from easerve.request import MediaItem
+from easerve.server.wiring import Shifts, make_pipeline
+from easerve.simulate.desk import Station
+from easerve.simulate.device import Device
+from easerve.simulate.encoding import EncodeDesk
+from easerve.simulate.generating import GenerateDesk
+from easerve.simulate.memory import VirtualMemory
+from easerve.simulate.sharing import make_shares
+from easerve.simulate.text import TextTokens, by_words
+from easerve.simulate.worker import VirtualWorker
+
+
+@dataclass(frozen=True)
+class World:
+    """What a simulation takes for true: how long things take, and what the encoder sees of a picture; and where it has
+    that from: `name` in short, `sources` by what they are of."""
+
+    name: str
+    costs: Callable[[WorkerPlan], StageCosts]
+    size: Callable[[int, int], ItemSize]  # of height and width in pixels
+    link: LinkCosts  # between any two workers
+    text: TextTokens = by_words
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+class VirtualServer:
+    """Workers are up from `open` on. `pipeline` takes requests; `memory` knows what they hold."""
+
+    def __init__(
+        self, deployment: Deployment, plans: list[WorkerPlan], world: World, observer: Observer | None = None
+    ) -> None:
+        self.memory = VirtualMemory(survives_owner=deployment.transfer in ("auto", "shm"))
+        self.pipeline = make_pipeline(deployment, self.memory, observer or Observer(), room=None)
+        self.workers: dict[str, VirtualWorker] = {}
+        self.deployment = deployment
+        self._plans = {plan.name: plan for plan in plans}
+        self.world = world
+        self._devices = {str(plan.device): Device() for plan in plans}
+        self._shifts = Shifts(self.pipeline)
+        self._earlier: dict[tuple[str, str], float] = {}  # busy seconds of workers that were lost
+
+    def open(self) -> None:
+        for name in self._plans:
+            self._up(name)
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.close()
+
+    def lose(self, name: str, back_after: float | None = None) -> None:
+        """A worker dies now, and is back with nothing after so many seconds, or never."""
+        worker = self.workers.pop(name)
+        self._earlier = self._add(self._earlier, worker)
+        self._shifts.worker_lost(name, returns=back_after is not None)
+        self.memory.lose(name)
+        worker.lose("died")
+        if back_after is not None:
+            asyncio.get_running_loop().call_later(back_after, self._up, name)
+
+    def busy(self) -> Busy:
+        """Seconds at work so far, by worker and stage."""
+        busy = self._earlier
+        for worker in self.workers.values():
+            busy = self._add(busy, worker)
+        return busy
+
+    def _add(self, busy: dict[tuple[str, str], float], worker: VirtualWorker) -> dict[tuple[str, str], float]:
+        more = {(worker.name, desk.stage): desk.busy for desk in worker.desks}
+        return busy | {key: busy.get(key, 0.0) + seconds for key, seconds in more.items()}
+
+    def _up(self, name: str) -> None:
+        worker = self.workers[name] = self._make(self._plans[name])
+        worker.open()
+        self._shifts.worker_up(worker)
+
+    def _make(self, plan: WorkerPlan) -> VirtualWorker:
+        costs, device, coresident = self.world.costs(plan), self._devices[str(plan.device)], plan.stages == EP
+        options = self.deployment.partition_options if coresident else PartitionOptions()
+        shares = make_shares(options, costs, self.world.size)
+        device.held = shares.held
+        station = Station(plan.name, costs, device, self.memory, self.world.link, asyncio.Event())
+        beside = replace(station, woken=asyncio.Event()) if coresident else station
+        return VirtualWorker(
+            plan.name,
+            plan.stages,
+            EncodeDesk(station, self._size, shares) if "encode" in plan.stages else None,
+            GenerateDesk(beside, ContinuousBatching.sized(self.deployment.engine_options, costs))
+            if plan.stages != E
+            else None,
+        )
+
+    def _size(self, item: MediaItem) -> ItemSize:
+        return self.world.size(item.height, item.width)
+
+    def _batching(self, costs: StageCosts) -> ContinuousBatching:
+        return ContinuousBatching.sized(self.deployment.engine_options, costs)
