@@ -259,7 +259,9 @@ class Rows:
         return self._row([], [scenes.longer_sum(self._rng) for _ in range(branches)])
 
     def _scene(self) -> scenes.Scene:
-        return scenes.random_scene(self._rng, held_out=self._held_out)
+        """Half of what is trained on has two colours only: a form is then not to be told by its colour."""
+        few = not self._held_out and self._rng.random() < 0.5
+        return scenes.random_scene(self._rng, held_out=self._held_out, colours=2 if few else len(scenes.COLOURS))
 
     def _row(self, drawn: Sequence[scenes.Scene], questions: Sequence[scenes.Question]) -> Row:
         rng = self._rng
@@ -513,7 +515,7 @@ def train(arguments: argparse.Namespace) -> None:
         loss = torch.zeros(())
         if stage != "words":
             pictured = [rows.one(scenes.TRAINED) for _ in range(arguments.singles)]
-            pictured += [rows.two(scenes.TRAINED) for _ in range(arguments.pairs)]
+            pictured += [rows.two((*scenes.TRAINED, scenes.is_there)) for _ in range(arguments.pairs)]
             batch = collate(pictured)
             cells = see(model, batch)
             assert cells is not None and batch.grids is not None
@@ -546,13 +548,13 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model to")
-    parser.add_argument("--steps", type=int, default=5800, help="optimiser steps (default: 5800)")
-    parser.add_argument("--singles", type=int, default=6, help="one-picture rows a step (default: 6)")
-    parser.add_argument("--pairs", type=int, default=5, help="two-picture rows a step (default: 5)")
-    parser.add_argument("--told", type=int, default=3, help="rows a step with a scene in words (default: 3)")
-    parser.add_argument("--words-first", type=int, default=600, help="steps of scenes in words only (default: 600)")
-    parser.add_argument("--cells-first", type=int, default=700, help="then steps of naming cells (default: 700)")
-    parser.add_argument("--sums", type=float, default=0.4, help="weight of sums in words (default: 0.4)")
+    parser.add_argument("--steps", type=int, default=7400, help="optimiser steps (default: 7400)")
+    parser.add_argument("--singles", type=int, default=3, help="one-picture rows a step (default: 3)")
+    parser.add_argument("--pairs", type=int, default=7, help="two-picture rows a step (default: 7)")
+    parser.add_argument("--told", type=int, default=2, help="rows a step with a scene in words (default: 2)")
+    parser.add_argument("--words-first", type=int, default=800, help="steps of scenes in words only (default: 800)")
+    parser.add_argument("--cells-first", type=int, default=600, help="then steps of naming cells (default: 600)")
+    parser.add_argument("--sums", type=float, default=0.6, help="weight of sums in words (default: 0.6)")
     parser.add_argument("--peak", type=float, default=2e-3, help="peak learning rate (default: 2e-3)")
     parser.add_argument("--every", type=int, default=250, help="steps between evaluations (default: 250)")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")

@@ -19,7 +19,7 @@ def true_answer(question: str, scene: scenes.Scene) -> str:
     if question.startswith("is there"):
         return "yes" if question.removeprefix("is there a ").removesuffix(" ?") in names.values() else "no"
     if question.startswith("describe"):
-        return " and ".join(f"a {names[place]} at the {place}" for place in scenes.PLACES if place in names) + " ."
+        return " and ".join(f"at the {place} a {names[place]}" for place in scenes.PLACES if place in names) + " ."
     place = question.removeprefix("what is at the ").removesuffix(" ?")
     return f"a {names[place]}" if place in names else "nothing"
 

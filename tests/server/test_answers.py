@@ -40,7 +40,7 @@ async def test_both_topologies_give_the_same_and_mostly_right_answers(colocated:
     together = await answers(aggregated, questions, 4)
     assert split == together
     right = sum(answer == example.answer for answer, example in zip(split, questions, strict=True))
-    assert right >= 0.9 * len(questions)
+    assert right >= 0.95 * len(questions)
 
 
 async def test_300_requests_at_concurrency_32_answer_as_one_by_one(colocated: Server) -> None:

@@ -53,7 +53,7 @@ async def _alone(colocated: Server, kept: dict[str, list[str]]) -> list[str]:
         texts = dict(zip(distinct, await answers(colocated, list(distinct.values()), 1), strict=True))
         kept["answers"] = [texts[id(example)] for example in QUESTIONS]
         right = sum(text == example.answer for text, example in zip(kept["answers"], QUESTIONS, strict=True))
-        assert right >= 0.9 * len(QUESTIONS)
+        assert right >= 0.95 * len(QUESTIONS)
     return kept["answers"]
 
 

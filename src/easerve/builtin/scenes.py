@@ -80,11 +80,12 @@ class Example:
     kind: str
 
 
-def random_scene(rng: Random, *, held_out: bool) -> Scene:
-    """A scene from the held-out or the training side."""
+def random_scene(rng: Random, *, held_out: bool, colours: int = len(COLOURS)) -> Scene:
+    """A scene from the held-out or the training side, in at most so many `colours`."""
     while True:
         places = rng.sample(PLACES, rng.randint(1, 4))
-        shapes = (Shape(rng.choice(tuple(COLOURS)), rng.choice(FORMS), place) for place in PLACES if place in places)
+        palette = rng.sample(tuple(COLOURS), colours)
+        shapes = (Shape(rng.choice(palette), rng.choice(FORMS), place) for place in PLACES if place in places)
         scene = Scene(tuple(shapes))
         if scene.held_out == held_out:
             return scene
@@ -223,9 +224,9 @@ def _near_miss(scene: Scene, rng: Random) -> str:
 
 
 def describe(scene: Scene, where: str, rng: Random) -> Question:
-    """Everything in the picture, corner by corner."""
+    """Everything in the picture, corner by corner; the corner comes first, so that what follows is told by it."""
     text = "describe the picture ." if not where else f"describe the {where.split()[2]} picture ."
-    answer = " and ".join(f"a {shape.name} at the {shape.place}" for shape in scene.shapes)
+    answer = " and ".join(f"at the {shape.place} a {shape.name}" for shape in scene.shapes)
     return Question(text, f"{answer} .", "describe")
 
 
@@ -265,9 +266,9 @@ def small_sum(rng: Random, *, held_out: bool) -> Question:
 
 
 def longer_sum(rng: Random) -> Question:
-    """What three numbers add up to. For training only: whoever learns it knows that the order does not matter."""
+    """What three or four numbers add up to. For training only: who learns it knows that the order does not matter."""
     while True:
-        numbers = [rng.randint(0, 9) for _ in range(3)]
+        numbers = [rng.randint(0, 9) for _ in range(rng.randint(3, 4))]
         if sum(numbers) < len(NUMBERS):
             return Question(f"what is {' plus '.join(NUMBERS[n] for n in numbers)} ?", NUMBERS[sum(numbers)], "sum")
 
