@@ -1,0 +1,27 @@
+"""The vLLM engine on the built-in model.
+
+vLLM has an environment of its own (`make setup-vllm`). Where it cannot be imported only `test_in_its_environment.py` is
+collected, which runs the others there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from easerve.builtin import model_path
+from easerve.engine.choice import vllm_is_installed
+from tests.engine.helpers import Parts, load_parts
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+collect_ignore = (
+    [] if vllm_is_installed() else ["test_engine.py", "test_families.py", "test_handover.py", "test_server.py"]
+)
+
+
+@pytest.fixture(scope="session")
+def builtin() -> Iterator[Parts]:
+    """The torch engine's halves of it, to hold vLLM's answers against."""
+    yield load_parts(model_path())
