@@ -17,7 +17,10 @@ Model = Annotated[str, typer.Option(help="Name whose shape is known, folder, or 
 Hardware = Annotated[
     str, typer.Option(help="Devices and how many, as in a100:8; cpu:2 with --profile.", rich_help_panel=WHAT)
 ]
-Rate = Annotated[float, typer.Option(help="Requests a second to plan for.", min=1e-6, rich_help_panel=WHAT)]
+Rate = Annotated[
+    float | None,
+    typer.Option(help="Requests a second (default: what the devices just carry).", min=1e-6, rich_help_panel=WHAT),
+]
 Slo = Annotated[str, typer.Option(help="Objectives, as in ttft=8s,tpot=100ms.", rich_help_panel=WHAT)]
 Spans = Annotated[
     str | None,

@@ -55,7 +55,7 @@ def run_tune(question: Question, wanted: Wanted, console: Console, progress: Con
     console.print(tables.verdict_table(verdicts))
     trial: Trial = LiveTrial(prepared.load, question.machine, prepared.base, LOGS) if wanted.live else prepared.trial()
     if wanted.study is not None:
-        trial = Study(trial, wanted.study, {**question.as_json(), "live": wanted.live})
+        trial = Study(trial, wanted.study, {**prepared.as_json(), "live": wanted.live})
     runs = None if wanted.method == "exhaustive" else wanted.trials + FINALISTS * FRESH_SEEDS
     with _watching(progress, runs) as watch:
         findings = tune(
@@ -69,7 +69,7 @@ def run_tune(question: Question, wanted: Wanted, console: Console, progress: Con
     beware = list(notes(prepared, chosen, made))
     wanted.out.parent.mkdir(parents=True, exist_ok=True)
     write_deployment(made, wanted.out, comment="\n".join([heading(prepared, chosen), *beware]))
-    found = document(question.as_json(), verdicts, findings, command_line(), beware)
+    found = document(prepared.as_json(), verdicts, findings, command_line(), beware)
     found |= {"costs": prepared.cost_source(), "live": wanted.live, "file": str(wanted.out)}
     wanted.report.parent.mkdir(parents=True, exist_ok=True)
     wanted.report.write_text(render(found, verdicts, findings), encoding="utf-8")
@@ -91,7 +91,7 @@ def run_advise(question: Question, console: Console, progress: Console) -> dict[
     found = gains(prepared.costs, prepared.demand, prepared.space)
     if found:
         console.print(_gains(found))
-    return advice_document(question.as_json(), sides, said, found, command_line()) | {"costs": prepared.cost_source()}
+    return advice_document(prepared.as_json(), sides, said, found, command_line()) | {"costs": prepared.cost_source()}
 
 
 def _prepare(question: Question, progress: Console) -> Prepared:
@@ -101,7 +101,8 @@ def _prepare(question: Question, progress: Console) -> Prepared:
     _note(
         progress,
         f"mean request: {shape.items:.3g} media items of {shape.item.tokens} tokens, {shape.prompt_tokens} prompt and "
-        f"{shape.output_tokens} output tokens; {prepared.requests} requests a trial; times from: {prepared.cost_source()}",
+        f"{shape.output_tokens} output tokens; {prepared.demand.rate:g} requests a second, {prepared.requests} in a "
+        f"trial; times from: {prepared.cost_source()}",
     )
     return prepared
 

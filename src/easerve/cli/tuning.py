@@ -24,12 +24,12 @@ console = Console(stderr=True)
 
 
 def tune(
-    rate: plan_options.Rate,
     model: plan_options.Model = "builtin",
     hardware: plan_options.Hardware = "a100:8",
     workload: bench_options.WorkloadName = "image-heavy",
     settings: bench_options.Settings = None,
     slo: plan_options.Slo = "",
+    rate: plan_options.Rate = None,
     arrivals: bench_options.ArrivalsName = "poisson",
     cv: bench_options.Cv = 1.0,
     burst_size: bench_options.BurstSize = 8,
@@ -65,7 +65,7 @@ def tune(
 ) -> None:
     """Find the deployment that serves a workload best, and write it as a file for `easerve serve --config`.
 
-    easerve tune --model qwen2.5-vl-7b --hardware a100:8 --workload image-heavy --rate 5 --slo ttft=2s,tpot=50ms
+    easerve tune --model qwen2.5-vl-7b --hardware a100:8 --workload image-heavy --slo ttft=2s,tpot=50ms
     """
     from easerve.cli.planning import Wanted, run_tune
 
@@ -80,12 +80,12 @@ def tune(
 
 
 def advise(
-    rate: plan_options.Rate,
     model: plan_options.Model = "builtin",
     hardware: plan_options.Hardware = "a100:8",
     workload: bench_options.WorkloadName = "image-heavy",
     settings: bench_options.Settings = None,
     slo: plan_options.Slo = "",
+    rate: plan_options.Rate = None,
     arrivals: bench_options.ArrivalsName = "poisson",
     cv: bench_options.Cv = 1.0,
     burst_size: bench_options.BurstSize = 8,
@@ -99,7 +99,7 @@ def advise(
 ) -> None:
     """Which topology fits a workload, why, and when giving encode devices of its own does not pay.
 
-    easerve advise --model qwen2.5-vl-7b --hardware a100:4 --workload image-heavy --rate 5 --slo ttft=2s,tpot=50ms
+    easerve advise --model qwen2.5-vl-7b --hardware a100:4 --workload image-heavy --slo ttft=2s,tpot=50ms
     """
     from easerve.cli.planning import run_advise
 
@@ -113,7 +113,7 @@ def advise(
 
 
 def _question(
-    rate: float,
+    rate: float | None,
     model: str,
     hardware: str,
     workload: str,

@@ -1,0 +1,89 @@
+"""HAS beside trying everything, random and coordinate search, in virtual time, on workloads like the paper's.
+
+    python benchmarks/search.py [image] [video]
+
+The grid is coarse, so that everything can be tried. Trials are kept in runs/search/: run it again to go on.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from easerve.bench.arrivals import Arrivals
+from easerve.bench.objectives import Objectives
+from easerve.bench.workloads import read_workload
+from easerve.config import Deployment
+from easerve.search.deploying import Machine
+from easerve.search.explore import Tried
+from easerve.search.methods import Method
+from easerve.search.outcome import rank
+from easerve.search.prune import kept, prune
+from easerve.search.question import Prepared, Question
+from easerve.search.study import Study
+from easerve.search.tuning import tune
+
+# model, hardware, pictures a request, their size, requests a second: a load of 0.95 for the best-balanced allocation.
+# The paper's third workload is audio, which is not simulated.
+CASES = {
+    "image": ("llava-v1.6-34b", "a100", 2, "672x672", 3.0),
+    "image-ada": ("llava-v1.6-34b", "rtx6000ada", 2, "672x672", 1.36),
+    "video": ("qwen2.5-vl-32b", "a100", 16, "448x448", 4.15),
+}
+SPANS = (1, 2, 4)  # the paper's are 2 and 4
+COARSE = {"batches": (1, 8), "ratios": (0.25, 0.5, 0.75, 1.0), "rules": ("greedy", "gap")}
+METHODS: tuple[Method, ...] = ("exhaustive", "has", "random", "coordinate")
+REQUESTS = 120
+
+
+def main() -> None:
+    for name in sys.argv[1:] or CASES:
+        compare(name)
+
+
+def compare(name: str) -> None:
+    prepared = _prepared(name)
+    question = prepared.question
+    space = replace(prepared.space, **COARSE)  # type: ignore[arg-type]
+    verdicts = prune(prepared.model, space)
+    alive = {one.candidate.allocation for one in kept(verdicts)}
+    study = Study(prepared.trial(), Path(f"runs/search/{name}.jsonl"), prepared.as_json())
+    print(
+        f"{name}: {question.model} on {question.machine} at {prepared.demand.rate:g} req/s; "
+        f"{len(alive)} of {len(verdicts)} allocations kept",
+        flush=True,
+    )
+    best = None
+    for method in METHODS:
+        found = tune(method, space, verdicts, study, "goodput")
+        chosen = max(found.tried, key=lambda one: rank(one.outcome, "goodput"))
+        best = best or chosen
+        print(f"  {method:10s} {_row(chosen, best, len(found.tried))}", flush=True)
+    assert best is not None
+    print(f"  the best was {'kept' if best.candidate.allocation in alive else 'DROPPED'} in stage one")
+
+
+def _prepared(name: str) -> Prepared:
+    model, hardware, images, size, rate = CASES[name]
+    return Question(
+        model=model,
+        machine=Machine(hardware, 8),
+        workload_name=name,
+        workload=read_workload("image-heavy", [f"images={images}", f"size={size}", "output_tokens=128"]),
+        objectives=Objectives(8.0, 0.1),
+        rate=rate,
+        arrivals=Arrivals(),
+        requests=REQUESTS,
+        base=Deployment(),
+        spans=SPANS,
+    ).prepare()
+
+
+def _row(chosen: Tried, best: Tried, trials: int) -> str:
+    share = chosen.outcome.goodput / best.outcome.goodput
+    return f"{trials:4d} trials  goodput {chosen.outcome.goodput:.3f} ({share:.1%})  {chosen.candidate}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""What a planner has to tell about the file it writes, so that nobody is surprised when it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from easerve.config import Deployment, problems
+from easerve.costs.shapes.find import model_folder
+from easerve.search.question import Prepared
+from easerve.search.space import Candidate
+
+
+def notes(prepared: Prepared, chosen: Candidate, made: Deployment) -> Iterator[str]:
+    """Sentences; none where the file can be served as it is on such a machine."""
+    load = max(prepared.model.loads(chosen).values())
+    if load > 1:
+        yield (
+            f"by its loads this deployment does not sustain {prepared.demand.rate:g} req/s (its bottleneck is at "
+            f"{load:.0%}); in overload stage one may drop the best: plan for a lower rate, or for more devices"
+        )
+    width = max(chosen.allocation.tp, chosen.allocation.encode_tp)
+    if width > 1:
+        yield (
+            f"this plan has workers that span {width} devices, and every engine here runs a worker on one: the file "
+            "puts each on the first of its devices and cannot be served as it is; plan with --tensor-parallel 1, or "
+            "with devices or a precision that let the model fit on one"
+        )
+    if model_folder(made.model) is None and "/" not in made.model:
+        yield (
+            f"{made.model} names a shape, not weights: before serving, set `model` in the file to a folder or hub id"
+        )
+    if prepared.question.precision != "bf16":
+        yield f"times are those of {prepared.question.precision} weights: the file's model must be such a checkpoint"
+    yield from problems(made)
+
+
+def heading(prepared: Prepared, chosen: Candidate) -> str:
+    """For the head of the file."""
+    asked, demand = prepared.question, prepared.demand
+    wanted = [f"{name} <= {value:g} s" for name, value in (("TTFT", demand.ttft), ("TPOT", demand.tpot)) if value]
+    return (
+        f"planned for {asked.model} on {asked.machine}: {asked.workload_name} at {demand.rate:g} req/s"
+        f"{', ' + ', '.join(wanted) if wanted else ''}\n{chosen}"
+    )
