@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=8.0, help="text requests per second, Poisson arrivals")
     parser.add_argument("--concurrency", type=int, default=24, help="image requests in flight, of one picture each")
     parser.add_argument("--side", type=int, default=196, help="of the pictures in pixels")
+    parser.add_argument("--step-tokens", type=int, default=2048, help="most tokens in one engine step")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     found = asyncio.run(_measure(arguments))
@@ -88,7 +89,9 @@ async def _measure(arguments: argparse.Namespace) -> Found:
         clients = [await exits.enter_async_context(client()) for _ in range(2)]
         servers = {}
         for topology in TOPOLOGIES:
-            deployment = Deployment(device="cpu", topology=topology, embedding_cache_gb=0)
+            deployment = Deployment(
+                device="cpu", topology=topology, embedding_cache_gb=0, max_batched_tokens=arguments.step_tokens
+            )
             servers[topology] = await exits.enter_async_context(running(deployment, lambda *_: None))
         for turn in range(arguments.rounds + 1):  # the first warms up
             seconds = arguments.seconds if turn else 3.0

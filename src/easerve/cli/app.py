@@ -19,7 +19,7 @@ from easerve.cli.benching import bench_app
 from easerve.cli.comparing import compare
 from easerve.cli.options import takes_deployment
 from easerve.cli.profiling import profile
-from easerve.cli.simulating import simulate
+from easerve.cli.simulating import SimulateCommand, simulate
 from easerve.cli.tuning import advise, tune
 from easerve.config import Deployment
 from easerve.errors import EAServeError
@@ -136,7 +136,7 @@ bench_app.command()(compare)
 app.command()(profile)
 app.command()(tune)
 app.command()(advise)
-app.command()(takes_deployment(simulate))
+app.command(cls=SimulateCommand)(takes_deployment(simulate))
 
 
 @config_app.command()

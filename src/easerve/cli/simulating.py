@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
 from easerve.bench.arrivals import Arrivals
 from easerve.bench.objectives import Objectives
@@ -21,7 +24,22 @@ from easerve.config import Deployment
 if TYPE_CHECKING:
     from easerve.simulate.run import Simulation
 
-WORLD = "World"
+WORLD, PUBLISHED = "World", "Published figures"
+STDOUT = Path("-")
+
+
+class SimulateCommand(TyperCommand):
+    """`--json` without a file prints."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(_with_file(args)))
+
+
+def _with_file(args: Sequence[str]) -> Iterator[str]:
+    for this, following in zip_longest(args, args[1:], fillvalue=""):
+        yield this
+        if this == "--json" and (not following or following.startswith("--")):
+            yield str(STDOUT)
 
 
 def simulate(
@@ -49,6 +67,16 @@ def simulate(
         str | None,
         typer.Option(help="Run it as a peer would: vllm, vllm-epd or dynamo.", rich_help_panel=WORLD),
     ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            help="Play this one instead; of the other options, --seed, --requests and --json count.",
+            rich_help_panel=PUBLISHED,
+        ),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--list-scenarios", help="Say which there are.", rich_help_panel=PUBLISHED)
+    ] = False,
     workload: options.WorkloadName = "image-heavy",
     settings: options.Settings = None,
     seed: Annotated[int, typer.Option(help="Same seed, same report.", rich_help_panel=options.REQUESTS)] = 0,
@@ -82,8 +110,12 @@ def simulate(
 
     easerve simulate --model qwen2.5-vl-7b --hardware a100 --topology easerve --encoders 4 --rate 5 --requests 500
 
-    Takes the workloads and arrivals of easerve bench and gives its report; every figure is simulated.
+    Takes the workloads and arrivals of easerve bench and gives its report; every figure is simulated. --scenario sets
+    up what others have published, and shows reported and simulated figures side by side.
     """
+    if names or scenario is not None:
+        _published(scenario, seed, requests, json_file)
+        return
     from easerve.simulate.machines import Machines, parse_hardware
     from easerve.simulate.peers import as_peer
     from easerve.simulate.run import Simulation
@@ -111,13 +143,36 @@ def simulate(
     _simulate(Simulation(chosen, machines.world(chosen.model), number), plan, json_file, html_file)
 
 
+def _published(scenario: str | None, seed: int, requests: int | None, json_file: Path | None) -> None:
+    from easerve.cli.scenarios import list_scenarios, play_scenario
+
+    if scenario is None:
+        list_scenarios(Console())
+        return
+    document = play_scenario(scenario, seed, requests, _tables(json_file), benching.console)
+    if json_file is not None:
+        _put(json_file, document)
+
+
+def _tables(json_file: Path | None) -> Console:
+    """Where tables go: nowhere if the JSON is printed."""
+    return Console(quiet=json_file == STDOUT)
+
+
+def _put(file: Path, text: str) -> None:
+    if file == STDOUT:
+        print(text)
+    else:
+        benching.write(file, text)
+
+
 def _simulate(simulation: Simulation, plan: Plan, json_file: Path | None, html_file: Path | None) -> None:
     from easerve.bench.document import command_line, document
     from easerve.bench.page import render
     from easerve.bench.table import show
     from easerve.simulate.show import show_world, utilisation
 
-    out = Console()
+    out = _tables(json_file)
     show_world(simulation, out)
     began = time.process_time()
     try:
@@ -130,6 +185,6 @@ def _simulate(simulation: Simulation, plan: Plan, json_file: Path | None, html_f
     utilisation(report, out)
     if json_file is not None:
         whole = document(report, command_line()) | {"simulation": simulation.as_json()}
-        benching.write(json_file, json.dumps(whole, indent=1, allow_nan=False))
+        _put(json_file, json.dumps(whole, indent=1, allow_nan=False))
     if html_file is not None:
         benching.write(html_file, render(report, command_line()))

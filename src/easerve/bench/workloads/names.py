@@ -15,6 +15,7 @@ NAMED: Mapping[str, Workload] = {
     "many-small-images": Drawn(images=10, size=(112, 112)),
     "single-large-image": Drawn(images=1, size=(896, 896)),
     "single-small-image": Drawn(images=1, size=(56, 56)),
+    "video": Drawn(images=16, size=(224, 224)),  # a video's frames as pictures
     "mixed": Drawn(images=2, size=(224, 224), text_share=1 / 3),
     "repeated-media": Repeated(),
     "multi-turn": MultiTurn(),
