@@ -14,8 +14,8 @@ LOAD, REQUESTS, MEASURE, OUTPUT = "Load", "Requests", "Measuring", "Output"
 WorkloadName = Annotated[
     str,
     typer.Option(
-        help="image-heavy, many-small-images, single-large-image, single-small-image, video, mixed, "
-        "repeated-media, multi-turn, text-only or random-mm; or a YAML file, a folder of pictures, a file of JSON lines.",
+        help="image-heavy, many-small-images, single-large-image, single-small-image, video, mixed, repeated-media, "
+        "multi-turn, text-only or random-mm; or a YAML file, a folder of pictures, a file of JSON lines.",
         rich_help_panel=REQUESTS,
     ),
 ]
