@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from easerve.config import Deployment, WorkerEntry
-from easerve.server import running
+from easerve.server import Server, running
 from tests.server.test_stage_metrics import values
 from tests.server.traffic import answers, assert_nothing_is_held, mixed
 
@@ -29,7 +31,7 @@ async def test_a_partitioned_worker_answers_and_tells_of_its_share() -> None:
     async with running(deployment, lambda *_: None) as server:
         texts = await answers(server, questions, 8)
         await assert_nothing_is_held(server)
-        found = await values(server)
+        found = await _after_a_heartbeat(server)
     right = [text == example.answer for text, example in zip(texts, questions, strict=True)]
     assert sum(right) >= len(questions) - 2  # a picture mistaken for another would show
     assert found['easerve_encode_units{worker="encode-0"}'] == 1
@@ -40,3 +42,11 @@ async def test_a_partitioned_worker_answers_and_tells_of_its_share() -> None:
     )
     assert found['easerve_partition_switches_total{worker="encode-0"}'] == 0
     assert found['easerve_prefill_routed_total{where="local"}'] > 0
+
+
+async def _after_a_heartbeat(server: Server) -> dict[str, float]:
+    """What the worker counts, once it has told of the first batch it encoded on its share."""
+    async with asyncio.timeout(10):
+        while not (found := await values(server))['easerve_encode_units{worker="encode-0"}']:
+            await asyncio.sleep(0.1)
+    return found
