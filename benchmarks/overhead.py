@@ -30,6 +30,8 @@ from easerve.engine.base import NewSequence
 from easerve.engine.torch.engine import TorchEncoder, TorchLanguageModel
 from easerve.engine.torch.options import EngineOptions
 from easerve.models.registry import load_family
+from easerve.pipeline.door import Place
+from easerve.pipeline.media import Reload
 from easerve.pipeline.pipeline import Pipeline
 from easerve.pipeline.stages import EncodedBatch, EncodeStage
 from easerve.pipeline.timing import RequestTimes
@@ -52,10 +54,12 @@ class Probe:
     requests: list[Request] = field(default_factory=list)
     _times: RequestTimes | None = None
 
-    def generate(self, request: Request, times: RequestTimes) -> AsyncGenerator[TokenOutput, str | None]:
+    def generate(
+        self, request: Request, times: RequestTimes, place: Place | None = None, reload: Reload | None = None
+    ) -> AsyncGenerator[TokenOutput, str | None]:
         self._times = times
         self.requests.append(request)
-        return Pipeline.generate(self.pipeline, request, times)
+        return Pipeline.generate(self.pipeline, request, times, place, reload)
 
     async def encode(self, items: Sequence[MediaItem]) -> EncodedBatch:
         if self._times is not None:
