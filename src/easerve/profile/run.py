@@ -25,7 +25,7 @@ from easerve.profile.plan import STAGES, Plan, Stage
 from easerve.profile.timing import Stopwatch
 from easerve.profile.transfer import transfer_kind, transfer_times
 from easerve.workers.loading import Engines, load_engines
-from easerve.workers.spec import Device, StageName, WorkerSpec, usable_cores
+from easerve.workers.spec import Device, StageName, WorkerSpec, bind_to_cores
 
 Report = Callable[[Stage, Any], None]  # told of each point as it is measured
 
@@ -129,9 +129,8 @@ def bind(device: Device) -> None:
     if device.kind == "cuda":
         seen = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
         os.environ["CUDA_VISIBLE_DEVICES"] = seen[device.indices[0]] if seen else str(device.indices[0])
-    elif hasattr(os, "sched_setaffinity"):
-        cores = usable_cores()
-        os.sched_setaffinity(0, {cores[index] for index in device.indices})
+    else:
+        bind_to_cores(device)
 
 
 def _worker_stages(stages: Collection[Stage]) -> tuple[StageName, ...]:

@@ -106,6 +106,3 @@ class VirtualServer:
 
     def _size(self, item: MediaItem) -> ItemSize:
         return self.world.size(item.height, item.width)
-
-    def _batching(self, costs: StageCosts) -> ContinuousBatching:
-        return ContinuousBatching.sized(self.deployment.engine_options, costs)

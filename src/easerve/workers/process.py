@@ -20,7 +20,7 @@ import zmq
 from easerve.workers.connection import connect
 from easerve.workers.crew import Crew
 from easerve.workers.messages import Heartbeat, Stop, pack, unpack_at_worker
-from easerve.workers.spec import WorkerSpec, usable_cores
+from easerve.workers.spec import WorkerSpec, bind_to_cores
 
 HEARTBEAT_SECONDS = 0.5
 LOOK_SECONDS = 0.2  # how soon the end of a stage thread is noticed
@@ -34,19 +34,12 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     spec, identity = WorkerSpec.from_json(sys.argv[1]), sys.argv[2]
     if spec.device.kind == "cpu":
-        _bind(spec)
+        bind_to_cores(spec.device)  # torch takes its thread count from the environment the launcher set
     context = zmq.Context()
     try:
         return _serve(spec, identity, context)
     finally:
         context.destroy(linger=500)
-
-
-def _bind(spec: WorkerSpec) -> None:
-    """Keep the process on its cores; torch takes its thread count from the environment the launcher set."""
-    cores = usable_cores()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {cores[index] for index in spec.device.indices})
 
 
 def _serve(spec: WorkerSpec, identity: str, context: zmq.Context[zmq.Socket[bytes]]) -> int:

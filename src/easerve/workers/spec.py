@@ -61,6 +61,13 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def bind_to_cores(device: Device) -> None:
+    """Keep this process on a CPU device, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = usable_cores()
+        os.sched_setaffinity(0, {cores[index] for index in device.indices})
+
+
 class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a worker process needs to know."""
 
