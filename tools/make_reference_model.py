@@ -21,7 +21,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-from train_builtin_model import MERGE, PATCH, SPECIAL, make_tokenizer, special_id, write_folder
+from train_builtin_model import MERGE, PATCH, SPECIAL, make_tokenizer, media_tokens, special_id, write_folder
 
 SEED = 0
 VOCABULARY = 1024
@@ -41,11 +41,8 @@ def reference_tokenizer() -> Tokenizer:
 def reference_config(tokenizer: Tokenizer) -> Qwen2_5_VLConfig:
     ids = {name: special_id(tokenizer, name) for name in SPECIAL}
     return Qwen2_5_VLConfig(
+        **media_tokens(ids),
         architectures=["Qwen2_5_VLForConditionalGeneration"],
-        image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"],
-        vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
         tie_word_embeddings=True,
         text_config={
             "vocab_size": VOCABULARY,

@@ -19,7 +19,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -108,14 +108,21 @@ def special_id(tokenizer: Tokenizer, name: str) -> int:
     return token_id
 
 
+def media_tokens(ids: Mapping[str, int]) -> dict[str, int]:
+    """The fields of a configuration that say where media go in a prompt."""
+    return {
+        "image_token_id": ids["<|image_pad|>"],
+        "video_token_id": ids["<|video_pad|>"],
+        "vision_start_token_id": ids["<|vision_start|>"],
+        "vision_end_token_id": ids["<|vision_end|>"],
+    }
+
+
 def make_config(tokenizer: Tokenizer) -> Qwen2_5_VLConfig:
     ids = {name: special_id(tokenizer, name) for name in SPECIAL}
     return Qwen2_5_VLConfig(
+        **media_tokens(ids),
         architectures=["Qwen2_5_VLForConditionalGeneration"],
-        image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"],
-        vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
         tie_word_embeddings=True,
         initializer_range=LANGUAGE_STD,
         text_config={

@@ -1,4 +1,4 @@
-"""Options that `easerve bench` and `easerve bench compare` share."""
+"""Options that commands which put load on a server, real or simulated, share."""
 
 from __future__ import annotations
 
@@ -65,3 +65,10 @@ ApiKey = Annotated[
 ]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write everything there.", rich_help_panel=OUTPUT)]
 HtmlFile = Annotated[Path | None, typer.Option("--html", help="Write a page with plots there.", rich_help_panel=OUTPUT)]
+Rate = Annotated[float | None, typer.Option(help="Requests a second.", rich_help_panel=LOAD)]
+SeveralRates = Annotated[str | None, typer.Option(help="Several, as in 1,2,4: a sweep.", rich_help_panel=LOAD)]
+Sweep = Annotated[bool, typer.Option("--sweep", help="Find the knee from scratch.", rich_help_panel=LOAD)]
+Concurrency = Annotated[int | None, typer.Option(help="Closed loop: requests in flight.", min=1, rich_help_panel=LOAD)]
+Trace = Annotated[
+    Path | None, typer.Option(help="File with a moment (seconds) a line.", exists=True, rich_help_panel=LOAD)
+]

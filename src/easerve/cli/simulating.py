@@ -80,20 +80,11 @@ def simulate(
     workload: options.WorkloadName = "image-heavy",
     settings: options.Settings = None,
     seed: Annotated[int, typer.Option(help="Same seed, same report.", rich_help_panel=options.REQUESTS)] = 0,
-    rate: Annotated[float | None, typer.Option(help="Requests a second.", rich_help_panel=options.LOAD)] = None,
-    rates: Annotated[
-        str | None, typer.Option(help="Several, as in 1,2,4: a sweep.", rich_help_panel=options.LOAD)
-    ] = None,
-    sweep: Annotated[
-        bool, typer.Option("--sweep", help="Find the knee from scratch.", rich_help_panel=options.LOAD)
-    ] = False,
-    concurrency: Annotated[
-        int | None, typer.Option(help="Closed loop: requests in flight.", min=1, rich_help_panel=options.LOAD)
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(help="File with a moment (seconds) a line.", exists=True, rich_help_panel=options.LOAD),
-    ] = None,
+    rate: options.Rate = None,
+    rates: options.SeveralRates = None,
+    sweep: options.Sweep = False,
+    concurrency: options.Concurrency = None,
+    trace: options.Trace = None,
     arrivals: options.ArrivalsName = "poisson",
     cv: options.Cv = 1.0,
     burst_size: options.BurstSize = 8,
