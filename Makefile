@@ -49,11 +49,11 @@ test: lint       ## Everything that must pass before a change lands
 test-slow: setup ## Proofs that take minutes each
 	$(BIN)/python -m pytest -m slow
 
-bench: setup     ## Benchmarks of engine, overhead, decisions and transfer
-	$(BIN)/python benchmarks/engine_throughput.py
-	$(BIN)/python benchmarks/overhead.py
+bench: setup     ## Benchmarks of decisions, transfer, overhead and engine; fails if the engine misses a target
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/transfer.py
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/engine_throughput.py
 
 bench-peers: setup setup-vllm  ## EAServe beside vLLM on cores 0 and 1, into docs/benchmarks.md (about two hours)
 	$(BIN)/python tools/make_reference_model.py --out runs/reference-model

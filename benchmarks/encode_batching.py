@@ -115,6 +115,8 @@ class Watch:
             await asyncio.sleep(seconds)
         times, wall = self._times.copy(), time.perf_counter() - started
         await load
+        if not times:
+            raise SystemExit(f"no picture was encoded in {wall:.1f} s of a phase; give more --seconds")
         return Phase(
             per_busy_second=len(times) / sum(one.encode / one.batch for one in times),
             per_second=len(times) / wall,

@@ -179,7 +179,7 @@ def measure(title: str, folder: Path, load: Load, rounds: int) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Decode and prefill throughput over a bare transformers loop.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=model_path(), help="a local checkpoint; default: the built-in")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sequences", type=int, default=16)

@@ -57,7 +57,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=8.0, help="text requests per second, Poisson arrivals")
     parser.add_argument("--concurrency", type=int, default=24, help="image requests in flight, of one picture each")
     parser.add_argument("--side", type=int, default=196, help="of the pictures in pixels")
-    parser.add_argument("--step-tokens", type=int, default=2048, help="most tokens in one engine step")
+    parser.add_argument("--step-tokens", type=int, help="most tokens in one engine step (default: the server's)")
+    parser.add_argument("--encode-tokens", type=int, help="most tokens in one encode batch (default: the server's)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     found = asyncio.run(_measure(arguments))
@@ -90,7 +91,11 @@ async def _measure(arguments: argparse.Namespace) -> Found:
         servers = {}
         for topology in TOPOLOGIES:
             deployment = Deployment(
-                device="cpu", topology=topology, embedding_cache_gb=0, max_batched_tokens=arguments.step_tokens
+                device="cpu",
+                topology=topology,
+                embedding_cache_gb=0,
+                max_batched_tokens=arguments.step_tokens,
+                encode_tokens=arguments.encode_tokens,
             )
             servers[topology] = await exits.enter_async_context(running(deployment, lambda *_: None))
         for turn in range(arguments.rounds + 1):  # the first warms up

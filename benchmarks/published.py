@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from easerve.scenarios.hosted import FITTED
-from easerve.scenarios.library import scenarios
+from easerve.scenarios.library import find_scenario, scenarios
 from easerve.scenarios.play import Order, Outcome, Played
 
 CONSTANTS = f"""\
@@ -33,12 +33,13 @@ that agrees is therefore no blind prediction."""
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", type=Path, help="file to write (default: print)")
+    parser.add_argument("--scenario", action="append", help="one of them; may be repeated (default: all)")
     parser.add_argument("--requests", type=int, help="of each run, for a quick look")
     arguments = parser.parse_args()
     played = []
-    for name, scenario in scenarios().items():
+    for name in arguments.scenario or scenarios():
         print(name, file=sys.stderr, flush=True)
-        played.append(Played(scenario, requests=arguments.requests))
+        played.append(Played(find_scenario(name), requests=arguments.requests))
         _ = played[-1].outcomes
     text = "\n".join(page(played)) + "\n"
     if arguments.page is None:

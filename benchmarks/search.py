@@ -1,13 +1,14 @@
 """HAS beside trying everything, random and coordinate search, in virtual time, on workloads like the paper's.
 
-    python benchmarks/search.py [image] [video]
+    python benchmarks/search.py
+    python benchmarks/search.py image video
 
-The grid is coarse, so that everything can be tried. Trials are kept in runs/search/: run it again to go on.
+The grid is coarse, so that everything can be tried. Trials are kept in --studies: run it again to go on.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,17 +39,24 @@ REQUESTS = 120
 
 
 def main() -> None:
-    for name in sys.argv[1:] or CASES:
-        compare(name)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", help=f"{', '.join(CASES)} (default: all)")
+    parser.add_argument("--requests", type=int, default=REQUESTS, help=f"of a trial (default: {REQUESTS})")
+    parser.add_argument("--studies", type=Path, default=Path("runs/search"), help="folder (default: runs/search)")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.case) - set(CASES):
+        parser.error(f"there is no case {min(unknown)!r}; there are {', '.join(CASES)}")
+    for name in arguments.case or CASES:
+        compare(name, arguments.requests, arguments.studies)
 
 
-def compare(name: str) -> None:
-    prepared = _prepared(name)
+def compare(name: str, requests: int, studies: Path) -> None:
+    prepared = _prepared(name, requests)
     question = prepared.question
     space = replace(prepared.space, **COARSE)  # type: ignore[arg-type]
     verdicts = prune(prepared.model, space)
     alive = {one.candidate.allocation for one in kept(verdicts)}
-    study = Study(prepared.trial(), Path(f"runs/search/{name}.jsonl"), prepared.as_json())
+    study = Study(prepared.trial(), studies / f"{name}.jsonl", prepared.as_json())
     print(
         f"{name}: {question.model} on {question.machine} at {prepared.demand.rate:g} req/s; "
         f"{len(alive)} of {len(verdicts)} allocations kept",
@@ -64,7 +72,7 @@ def compare(name: str) -> None:
     print(f"  the best was {'kept' if best.candidate.allocation in alive else 'DROPPED'} in stage one")
 
 
-def _prepared(name: str) -> Prepared:
+def _prepared(name: str, requests: int) -> Prepared:
     model, hardware, images, size, rate = CASES[name]
     return Question(
         model=model,
@@ -74,7 +82,7 @@ def _prepared(name: str) -> Prepared:
         objectives=Objectives(8.0, 0.1),
         rate=rate,
         arrivals=Arrivals(),
-        requests=REQUESTS,
+        requests=requests,
         base=Deployment(),
         spans=SPANS,
     ).prepare()

@@ -18,6 +18,7 @@ from random import Random
 import numpy as np
 import torch
 
+from easerve.config import Deployment, model_folder
 from easerve.engine.base import NewSequence
 from easerve.engine.torch.engine import TorchLanguageModel
 from easerve.engine.torch.options import EngineOptions
@@ -48,7 +49,7 @@ class Stages:
     """The model's two halves, as a worker has them."""
 
     def __init__(self, model: str) -> None:
-        family = load_family(model)
+        family = load_family(model_folder(Deployment(model=model)))
         self._encoder = family.load_encoder("cpu", None)
         part = family.load_language_model("cpu", None)
         self._engine = TorchLanguageModel(part, EngineOptions())
@@ -91,7 +92,7 @@ def cases(stages: Stages) -> Iterator[tuple[str, Callable[[], Seconds]]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="folder of the model")
+    parser.add_argument("--model", required=True, help="folder of the model, or 'builtin'")
     parser.add_argument("--repeats", type=int, default=10, help="the least of so many (default: 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()

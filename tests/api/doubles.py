@@ -239,7 +239,7 @@ class Site:
 def make_site(folder: Path, *, options: ApiOptions | None = None, rules: Rules | None = None, **pipeline: Any) -> Site:
     """A site on the tokenizer in `folder`; its pipeline says "the red circle"."""
     rules = rules or Rules(folder)
-    model = load_served_model(rules, "tiny", aliases=("small",))
+    model = load_served_model(rules, "tiny")
     ids = model.codec.encode("the red circle")
     buffers = Buffers()
     media = Media(buffers, model.salt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -167,6 +168,15 @@ async def test_a_generator_that_is_late_says_so(monkeypatch: pytest.MonkeyPatch)
     report = await bench(fake, plan(Rates((100.0,)), unloaded=0, warmup=0))
     assert report.runs[0].slow_client
     assert report.runs[0].lag_p99 > 0.05
+
+
+async def test_a_generator_that_notes_tokens_late_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = await bench(Fake(first=0.01, gap=0.002), plan(Rates((20.0,)), unloaded=0, warmup=0))
+    [run] = report.runs
+    assert run.all.itl is not None
+    for overslept, slow in ((run.all.itl.mean / 2, False), (run.all.itl.mean * 2, True)):
+        observed = replace(run.observed, overslept=[overslept] * 100, records=run.observed.records[:1])
+        assert replace(run, observed=observed).slow_client == slow
 
 
 async def test_every_output_tells_the_same_and_the_page_needs_nothing_else() -> None:

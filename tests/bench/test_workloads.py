@@ -18,7 +18,12 @@ from easerve.bench.request import BodyStyle, Request, body
 from easerve.bench.workloads import NAMED, Workload, read_workload
 from easerve.errors import BadRequest
 
-SMALL = {"random-mm": ["bucket_config={(56, 64, 1): 0.5, (72, 56, 1): 0.5}"], "text-only": [], "repeated-media": []}
+SMALL = {
+    "random-mm": ["bucket_config={(56, 64, 1): 0.5, (72, 56, 1): 0.5}"],
+    "text-only": [],
+    "repeated-media": [],
+    "audio": ["longest=4"],
+}
 
 
 def small(name: str) -> Workload:

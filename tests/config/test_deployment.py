@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from easerve.bench.workloads import NAMED
 from easerve.cli.configuring import check_file, write_file
 from easerve.config import (
     Deployment,
     WorkerEntry,
+    bounded,
     engine_of,
     plan_workers,
     problems,
@@ -100,6 +103,11 @@ def test_a_written_topology_is_a_list_of_its_workers_and_holds_no_keys(tmp_path:
     assert "secret" not in file.read_text()
 
 
+def test_named_workloads_fit_a_server_of_defaults() -> None:
+    images = [getattr(workload, "images", 0) for workload in NAMED.values()]
+    assert 10 <= max(images) <= Deployment().limit_images
+
+
 def test_overrides_come_before_the_file(tmp_path: Path) -> None:
     (tmp_path / "deployment.yaml").write_text("batching: gap\nencode_batch: 4\n")
     assert read_deployment(tmp_path / "deployment.yaml", encode_batch=2) == Deployment(batching="gap", encode_batch=2)
@@ -165,3 +173,20 @@ def test_faults_of_a_file_are_told_by_place(text: str, words: list[str], tmp_pat
     assert str(file) in said
     for word in words:
         assert word in said
+
+
+def test_bounds_left_open_are_those_of_the_devices() -> None:
+    def bounds(**fields: Any) -> tuple[int | None, int | None]:
+        deployment = Deployment(**fields)
+        found = bounded(deployment, plan_workers(deployment))
+        return found.encode_tokens, found.max_batched_tokens
+
+    encode, generate = (
+        WorkerEntry(stages=("encode",), device="cpu:0"),
+        WorkerEntry(stages=("prefill", "decode"), device="cuda:0"),
+    )
+    assert bounds(device="cuda", engine="torch") == (None, 2048)
+    assert bounds(device="cpu", engine="torch") == (128, 256)
+    assert bounds(workers=(encode, generate), engine="torch") == (128, 2048)
+    assert bounds(device="cpu", engine="timed") == (None, 2048), "those of the devices it stands for"
+    assert bounds(device="cpu", engine="torch", encode_tokens=7, max_batched_tokens=32) == (7, 32)

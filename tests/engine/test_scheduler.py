@@ -1,4 +1,4 @@
-"""The scheduler alone, without a model: budget, order, ownership of blocks, and progress."""
+"""The scheduler alone, without a model: budget, order, ownership of blocks, progress, and what it counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from easerve.engine.base import KVState, NewSequence
 from easerve.engine.scheduling import BlockPool, Plan, Scheduler
 from easerve.engine.torch.sequence import Sequence
-from easerve.request import SamplingParams
+from easerve.errors import EAServeError
+from easerve.request import PrefillTimes, SamplingParams
 
 BLOCK = 4
 
@@ -21,6 +22,17 @@ def make(number: int, prompt: int, output: int, imported: bool = False) -> Seque
     kv = KVState(torch.zeros(1, 2, prompt, 1, 1), prompt) if imported else None
     new = NewSequence(str(number), [0] * prompt, SamplingParams(max_tokens=output), produced=[0] * imported, kv=kv)
     return Sequence.of(new, torch.zeros(1, prompt, dtype=torch.long), prompt)
+
+
+def step(scheduler: Scheduler[Sequence], now: float = 0.0) -> Plan[Sequence]:
+    """One that computes all it schedules."""
+    plan = scheduler.schedule(now)
+    for chunk in plan.chunks:
+        samples = chunk.samples
+        scheduler.advance(chunk)
+        if samples:
+            chunk.sequence.tokens.append(0)
+    return plan
 
 
 def check(plan: Plan[Sequence], scheduler: Scheduler[Sequence], budget: int) -> None:
@@ -57,27 +69,43 @@ def test_everyone_finishes_within_budget_in_order(
     scheduler = Scheduler(BlockPool(blocks), BLOCK, budget, places)
     arrivals = sorted((step, number) for number, (*_, step) in enumerate(lengths))
     sequences = [make(age, *lengths[number][:3]) for age, (_, number) in enumerate(arrivals)]
-    left, queued, step = list(sequences), 0, 0
+    began: dict[str, int] = {}
+    told: dict[str, PrefillTimes] = {}
+    left, queued, now, displacements = list(sequences), 0, 0, 0
     while left:
-        while queued < len(arrivals) and arrivals[queued][0] <= step:
+        while queued < len(arrivals) and arrivals[queued][0] <= now:
+            sequences[queued].added = now
             scheduler.add(sequences[queued])
             queued += 1
-        step += 1
-        if not scheduler.running and not scheduler.waiting:
+        now += 1
+        if not scheduler.has_work():
             continue
-        assert all(one.decoding for one in scheduler.running[:-1]), "two prefill at once"
-        plan = scheduler.schedule()
+        assert all(one.uncomputed == 1 and one.computed for one in scheduler.running[:-1]), "two prefill at once"
+        plan = scheduler.schedule(now)
         check(plan, scheduler, budget)
+        displacements += len(plan.displaced)
         for chunk in plan.chunks:
             samples, one = chunk.samples, chunk.sequence
-            one.computed = chunk.end
+            began.setdefault(one.id, now)
+            scheduler.advance(chunk)
             if samples:
                 one.tokens.append(0)
+                if (times := scheduler.token(one, now + 0.5)) is not None:
+                    assert one.id not in told
+                    told[one.id] = times
+                    assert times.queue == began[one.id] - one.added
+                    assert times.prefill == now + 0.5 - began[one.id]
             if one.produced == one.sampling.max_tokens:
-                scheduler.remove(one)
+                scheduler.remove(one.id)
                 left.remove(one)
-        assert step < 20_000, "no progress"
-    assert scheduler.pool.used == 0
+        assert now < 20_000, "no progress"
+    assert told.keys() == {one.id for one in sequences}
+    stats = scheduler.stats()
+    assert stats.output_tokens == sum(output - imported for _, output, imported, _ in lengths)
+    assert stats.preemptions >= displacements
+    computed_once = sum(prompt for prompt, _, imported, _ in lengths if not imported)
+    assert stats.prompt_tokens == computed_once if stats.preemptions == 0 else stats.prompt_tokens >= computed_once
+    assert (stats.running, stats.waiting, stats.kv_blocks_used, stats.pending_tokens) == (0, 0, 0, 0)
 
 
 def test_the_youngest_gives_way_and_the_oldest_never_does() -> None:
@@ -86,10 +114,8 @@ def test_the_youngest_gives_way_and_the_oldest_never_does() -> None:
     for one in sequences:
         scheduler.add(one)
     for _ in range(4):
-        for chunk in scheduler.schedule().chunks:
-            chunk.sequence.computed = chunk.end
-            chunk.sequence.tokens.append(0)
-    assert scheduler.preemptions == 1
+        step(scheduler)
+    assert scheduler.stats().preemptions == 1
     assert scheduler.running == sequences[:1]
     assert list(scheduler.waiting) == sequences[1:]
     assert sequences[1].blocks == []
@@ -103,12 +129,8 @@ def test_displaced_once_and_named_once_with_the_blocks_it_had() -> None:
         scheduler.add(one)
     had, displaced = young.blocks, []
     for _ in range(4):
-        plan = scheduler.schedule()
-        displaced += plan.displaced
+        displaced += step(scheduler).displaced
         had = young.blocks or had
-        for chunk in plan.chunks:
-            chunk.sequence.computed = chunk.end
-            chunk.sequence.tokens.append(0)
     [only] = displaced
     assert (only.sequence, only.blocks) == (young, had)
     assert young.uncomputed == 1, "nothing is computed twice"
@@ -121,11 +143,22 @@ def test_a_sequence_waits_until_all_of_it_has_room() -> None:
     scheduler.add(old)
     scheduler.add(new)
     for _ in range(4):
-        assert [chunk.sequence for chunk in scheduler.schedule().chunks] == [old]
-        old.computed = len(old.tokens)
-        old.tokens.append(0)
-    scheduler.remove(old)
-    assert [chunk.sequence for chunk in scheduler.schedule().chunks] == [new]
+        assert [chunk.sequence for chunk in step(scheduler).chunks] == [old]
+    scheduler.remove("0")
+    assert [chunk.sequence for chunk in scheduler.schedule(0.0).chunks] == [new]
+
+
+def test_an_id_belongs_to_one_sequence_until_it_is_removed() -> None:
+    scheduler = Scheduler(BlockPool(4), BLOCK, 64, 8)
+    scheduler.add(make(0, 6, 20))
+    with pytest.raises(EAServeError, match="'0' is in the engine already"):
+        scheduler.add(make(0, 6, 20))
+    step(scheduler)
+    scheduler.remove("0")
+    scheduler.remove("0")
+    assert scheduler.pool.used == 0
+    scheduler.add(make(0, 6, 20))
+    assert scheduler.stats().waiting == 1
 
 
 class PoolAgainstModel(RuleBasedStateMachine):

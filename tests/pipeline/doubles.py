@@ -262,7 +262,7 @@ class World:
         """Nothing is held but by the cache, and nothing queued, running, pinned or counted any more."""
         pipeline = self.pipeline
         assert pipeline.cache.store.pinned == 0
-        pipeline.cache.clear()
+        pipeline.cache.make_room()
         assert self.memory.held == set()
         assert pipeline.encode_pool.queue_length == 0
         assert pipeline.admission.in_flight == 0

@@ -105,13 +105,6 @@ class CacheMachine(RuleBasedStateMachine):
         assert freed == expected
         self._free(freed)
 
-    @rule()
-    def clear(self) -> None:
-        expected = [value for key in list(self.current) for value in self._discard(key)]
-        freed = self.cache.clear()
-        assert sorted(freed) == sorted(expected)
-        self._free(freed)
-
     @invariant()
     def within_capacity_and_counted(self) -> None:
         resident = self._resident_bytes(in_use=True) + self._resident_bytes(in_use=False)
@@ -122,7 +115,7 @@ class CacheMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for key in list(self.pins.elements()):
             self._unpin(key)
-        self._free(self.cache.clear())
+        self._free(self.cache.evict())
         assert self.freed == set(range(len(self.sizes)))
         assert self.cache.bytes == self.cache.pinned == len(self.cache) == 0
 

@@ -59,6 +59,18 @@ def test_a_plan_that_no_engine_here_serves_says_so_in_the_file_and_on_the_termin
     assert all(note in ran.stderr.replace("\n", " ") for note in notes)
 
 
+def test_tune_plans_for_sound(tmp_path: Path) -> None:
+    file = tmp_path / "d.yaml"
+    ran = runner.invoke(app, [
+        "tune", "--model", "ultravox-27b", "--hardware", "a100:8", "--workload", "audio", "--slo", "ttft=8s,tpot=100ms",
+        "--requests", "30", "--trials", "2", "--out", str(file), "--json",
+    ])  # fmt: skip
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["best"]["outcome"]["goodput"] > 0
+    assert len({entry.device for entry in read_deployment(file).workers}) == 8
+    assert check_file(file, Console(quiet=True))
+
+
 def test_a_plan_for_more_than_the_devices_can_do_says_so(tmp_path: Path) -> None:
     ran = runner.invoke(app, [
         "tune", "--model", "Qwen/Qwen2.5-VL-7B-Instruct", "--hardware", "a100:2", *QUICK, "--rate", "40",

@@ -45,7 +45,7 @@ class Site:
         """Waits until nothing is held but what the cache gives back when told to."""
         async with asyncio.timeout(20):
             while any(self.held):
-                self.server.pipeline.cache.clear()
+                self.server.pipeline.cache.make_room()
                 await asyncio.sleep(0.02)
 
     @property

@@ -55,7 +55,7 @@ async def assert_nothing_is_held(server: Server) -> None:
     assert pipeline.admission.in_flight == 0
     assert pipeline.encode_pool.queue_length == 0
     assert pipeline.cache.store.pinned == 0
-    pipeline.cache.clear()
+    pipeline.cache.make_room()
     for pool in (pipeline.encode_pool, pipeline.pools.prefill, pipeline.pools.local, pipeline.pools.decode):
         assert {load.pending_tokens for load in pool.loads().values()} <= {0}
     for client in server.supervisor.clients.values():

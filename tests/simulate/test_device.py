@@ -82,10 +82,13 @@ def test_partitions_are_those_of_the_rules() -> None:
             return len(items) / min(share, 0.25)
 
     item = size(224, 224)
-    dynamic = make_shares(PartitionOptions("dynamic", largest_batch=4), Saturating(), size)
+    dynamic = make_shares(PartitionOptions("dynamic", largest_batch=4), Saturating(), size(224, 224))
     assert dynamic.held == 0.0
     assert dynamic.claim([item] * 2, now=0.0) == 0.25
-    assert make_shares(PartitionOptions("dynamic", largest_batch=4), LinearCosts(), size).claim([item], 0.0) is None
-    static = make_shares(PartitionOptions("static", share=0.5), LinearCosts(), size)
+    assert (
+        make_shares(PartitionOptions("dynamic", largest_batch=4), LinearCosts(), size(224, 224)).claim([item], 0.0)
+        is None
+    )
+    static = make_shares(PartitionOptions("static", share=0.5), LinearCosts(), size(224, 224))
     assert static.claim([item], 0.0) == static.held == 0.5
     assert 0.5 * WHOLE in CHOICES

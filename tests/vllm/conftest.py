@@ -16,9 +16,8 @@ from easerve.engine.choice import vllm_is_installed
 from tests.engine.helpers import Parts, load_parts
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-collect_ignore = (
-    [] if vllm_is_installed() else ["test_engine.py", "test_families.py", "test_handover.py", "test_server.py"]
-)
+WITH_VLLM = ("engine", "families", "handover", "server", "command", "bench")
+collect_ignore = [] if vllm_is_installed() else [f"test_{name}.py" for name in WITH_VLLM]
 
 
 @pytest.fixture(scope="session")

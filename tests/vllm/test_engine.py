@@ -120,6 +120,22 @@ def test_stop_tokens_end_it_and_are_named(builtin: Parts, engine: Any) -> None:
     assert run.outputs["stopped"][-1].stop_token == stop
 
 
+def test_draws_are_the_torch_engine_s(builtin: Parts, engine: Any) -> None:
+    """Also of a prompt that is prefilled in parts, among greedy ones, and with every way to restrict the choice."""
+    hot = replace_params(DRAWN, temperature=2.0, top_p=1.0, top_k=0, min_p=0.0)
+    choices: list[dict[str, Any]] = [{}, {"top_k": 9}, {"top_p": 0.9}, {"min_p": 0.1}, {"repetition_penalty": 1.3}]
+    choices += [{"frequency_penalty": 0.4}, {"min_tokens": 20, "ignore_eos": False}, {"temperature": 0.0}]
+    asked = [
+        builtin.sequence(str(n), 8 + n, [(64, 64)], replace_params(hot, seed=n - 4, **choice))
+        for n, choice in enumerate(choices)
+    ]
+    asked += [NewSequence("in parts", WORDS * 7, hot), builtin.sequence("all of it", 9, [(64, 64)], DRAWN)]
+    expected = drive(builtin.engine(), asked).tokens
+    assert all(len(set(expected[str(n)])) > 4 for n in range(7))  # the last is greedy
+    got = drive(engine, asked, {"3": 4, "in parts": 2, "5": 9})
+    assert got.tokens == expected
+
+
 def test_draws_belong_to_the_seed_and_not_to_the_batch(builtin: Parts, engine: Any) -> None:
     asked = builtin.sequence("drawn", 9, [(64, 64)], DRAWN)
     alone = drive(engine, [asked]).tokens["drawn"]
@@ -129,11 +145,19 @@ def test_draws_belong_to_the_seed_and_not_to_the_batch(builtin: Parts, engine: A
     assert drive(engine, [other]).tokens["drawn"] != alone
 
 
-@pytest.mark.parametrize("penalties", [{}, {"repetition_penalty": 1.4}, {"frequency_penalty": 0.7}], ids=str)
-def test_a_resumed_sequence_says_what_it_would_have_said(
-    builtin: Parts, engine: Any, penalties: dict[str, float]
-) -> None:
-    sampling = replace_params(LONG, min_tokens=20, ignore_eos=False, **penalties)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"repetition_penalty": 1.4},
+        {"frequency_penalty": 0.7},
+        {"temperature": 2.0, "seed": 3},
+        {"temperature": 1.8, "seed": 2**62, "top_p": 0.9, "frequency_penalty": 0.7},
+    ],
+    ids=str,
+)
+def test_a_resumed_sequence_says_what_it_would_have_said(builtin: Parts, engine: Any, params: dict[str, Any]) -> None:
+    sampling = replace_params(LONG, min_tokens=20, ignore_eos=False, **params)
     whole = [builtin.sequence("text", 9, (), sampling), builtin.sequence("picture", 7, [(64, 64)], sampling)]
     expected = drive(engine, whole)
     for done in (1, 7, 19):
@@ -144,8 +168,8 @@ def test_a_resumed_sequence_says_what_it_would_have_said(
 
 
 def test_when_the_pool_is_full_sequences_give_way_and_end_as_ever(builtin: Parts, engine: Any) -> None:
-    sampling = replace_params(LONG, max_tokens=120)
-    asked = [builtin.sequence(str(n), 20 + n, [(64, 64)][: n % 2], sampling) for n in range(12)]
+    kinds = [replace_params(LONG, max_tokens=120, temperature=heat, seed=5) for heat in (0.0, 0.0, 2.0)]
+    asked = [builtin.sequence(str(n), 20 + n, [(64, 64)][: n % 2], kinds[n % 3]) for n in range(12)]
     before = engine.stats().preemptions
     got = drive(engine, asked)
     assert engine.stats().preemptions > before

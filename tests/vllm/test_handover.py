@@ -15,6 +15,7 @@ from tests.engine.helpers import Parts, drive, prefilled
 from .engines import vllm_engine
 
 GREEDY = SamplingParams(max_tokens=30, temperature=0.0, ignore_eos=True)
+DRAWN = SamplingParams(max_tokens=30, temperature=2.0, top_k=40, seed=8, ignore_eos=True)
 
 
 @pytest.fixture(scope="session")
@@ -24,13 +25,14 @@ def engine(builtin: Parts) -> Any:
 
 @pytest.fixture
 def asked(builtin: Parts) -> list[NewSequence]:
-    """Shorter than a block, just one, more; the same tokens with other pictures."""
+    """Shorter than a block, just one, more; the same tokens with other pictures; drawn."""
     return [
         builtin.sequence("text", 17, (), GREEDY),
         builtin.sequence("one block", 32, (), GREEDY),
         builtin.sequence("picture", 9, [(70, 90)], GREEDY),
         builtin.sequence("same tokens", 9, [(90, 70)], GREEDY),
         builtin.sequence("two pictures", 40, [(112, 112), (64, 64)], GREEDY, between=0),
+        builtin.sequence("drawn", 12, [(64, 64)], DRAWN),
     ]
 
 

@@ -1,6 +1,6 @@
-"""Runs the tests of this folder with the interpreter that has vLLM, each file in a process of its own.
+"""Runs the tests of this folder with the interpreter that has vLLM.
 
-vLLM keeps its workings in global variables, so a process has one engine.
+vLLM keeps its workings in global variables, so a process has one engine: files that start one have a process each.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("file", ["test_engine.py", "test_handover.py", "test_server.py"])
-def test_with_vllm(file: str) -> None:
-    _run(file)
+@pytest.mark.parametrize("names", ["engine", "handover", "server command bench"])
+def test_with_vllm(names: str) -> None:
+    _run(*(f"tests/vllm/test_{name}.py" for name in names.split()))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_a_family_with_vllm(family: str) -> None:
-    _run("test_families.py", "-k", family)
+    _run("tests/vllm/test_families.py", "-k", family)
 
 
-def _run(file: str, *options: str) -> None:
-    command = [str(PYTHON), "-m", "pytest", f"tests/vllm/{file}", *options]
+def _run(*given: str) -> None:
+    command = [str(PYTHON), "-m", "pytest", *given]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
     assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-2000:]

@@ -76,25 +76,25 @@ def _add_generation(app: FastAPI, backend: Backend) -> None:
 
 
 def _add_models(app: FastAPI, model: ServedModel) -> None:
-    def card(name: str) -> dict[str, Any]:
-        return {
-            "id": name,
-            "object": "model",
-            "created": model.created,
-            "owned_by": "easerve",
-            "root": model.name,
-            "max_model_len": model.max_model_len,
-        }
+    card = {
+        "id": model.name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "easerve",
+        "root": model.name,
+        "max_model_len": model.max_model_len,
+    }
 
     @app.get("/v1/models", tags=["models"])
     async def list_models() -> dict[str, Any]:
-        """The names that requests may use."""
-        return {"object": "list", "data": [card(name) for name in model.names]}
+        """The model that requests may name."""
+        return {"object": "list", "data": [card]}
 
     @app.get("/v1/models/{name:path}", tags=["models"])
     async def show_model(name: str) -> dict[str, Any]:
-        """One of them."""
-        return card(model.check_name(name))
+        """The model, if that is its name."""
+        model.check_name(name)
+        return card
 
 
 def _add_operations(app: FastAPI, backend: Backend) -> None:

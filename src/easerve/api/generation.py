@@ -16,11 +16,12 @@ from easerve.api.backend import Backend
 from easerve.api.choices import Choice, Delta
 from easerve.api.exchange import Exchange
 from easerve.api.pictures import PixelBuffers
-from easerve.api.prompts import OFF_LOOP_TEXT, Prompt, chat_prompt, completion_prompts, copied_times
+from easerve.api.prompts import Prompt, chat_prompt, completion_prompts, copied_times
 from easerve.api.run import Run
 from easerve.api.sampling import sampling_params
 from easerve.api.schema import ChatRequest, CommonFields, CompletionRequest
 from easerve.api.streams import merge
+from easerve.api.template import OFF_LOOP_TEXT
 from easerve.errors import BadRequest
 from easerve.pipeline.door import Place
 from easerve.pipeline.timing import RequestTimes

@@ -5,22 +5,18 @@ Owns the pixel buffers until the pipeline takes them; whatever fails before that
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
 
 from easerve.api.backend import Backend
 from easerve.api.pictures import PixelBuffers, Source, load, picture_sources
 from easerve.api.sampling import Length, check_prompt
-from easerve.api.schema import ChatRequest, CompletionRequest, Message
+from easerve.api.schema import ChatRequest, CompletionRequest
+from easerve.api.template import tokenize
 from easerve.errors import BadRequest
 from easerve.pipeline.timing import RequestTimes
 from easerve.request import LaidPicture, MediaItem
-
-OFF_LOOP_TEXT = 50_000  # characters; tokenizing more (some 10 ms) happens on a thread
 
 
 @dataclass(frozen=True)
@@ -38,24 +34,9 @@ class Prompt:
 
 async def chat_prompt(fields: ChatRequest, backend: Backend, times: RequestTimes, buffers: PixelBuffers) -> Prompt:
     """The prompt of a conversation. Raises BadRequest and TooLarge; `buffers` holds what was loaded till then."""
-    sources = picture_sources(fields.messages)
-    limit = backend.options.limit_images
-    if len(sources) > limit:
-        raise BadRequest(
-            f"the messages hold {len(sources)} pictures, the limit is {limit} per prompt; send fewer",
-            param="messages",
-            code="too_many_images",
-        )
-    ids = await _tokenize(fields, backend)
-    placeholder = backend.model.rules.image_token_id
-    places = [k for k, number in enumerate(ids) if number == placeholder]
-    if len(places) != len(sources):
-        raise BadRequest(
-            f"the chat template made {len(places)} places for {len(sources)} pictures; put pictures into user "
-            "messages, and leave the model's picture token out of texts",
-            param="messages",
-            code="placeholder_mismatch",
-        )
+    sources = _checked_sources(fields, backend)
+    ids = await tokenize(fields, backend.model.codec)
+    places = _checked_places(ids, sources, backend)
     check_prompt(Length(len(ids), len(places)), backend.model, "messages")
     pictures = await load(sources, backend) if sources else []
     buffers.hold(pictures)
@@ -68,7 +49,33 @@ async def chat_prompt(fields: ChatRequest, backend: Backend, times: RequestTimes
     media = [
         _media_item(picture, count, offset) for picture, count, offset in zip(pictures, counts, offsets, strict=True)
     ]
-    return Prompt(_widened(ids, placeholder, counts), tuple(media), tuple(sources))
+    return Prompt(_widened(ids, places, counts), tuple(media), tuple(sources))
+
+
+def _checked_sources(fields: ChatRequest, backend: Backend) -> list[Source]:
+    """Where the pictures come from, if there are not too many."""
+    sources, limit = picture_sources(fields.messages), backend.options.limit_images
+    if len(sources) > limit:
+        raise BadRequest(
+            f"the messages hold {len(sources)} pictures, the limit is {limit} per prompt; send fewer",
+            param="messages",
+            code="too_many_images",
+        )
+    return sources
+
+
+def _checked_places(ids: Sequence[int], sources: Sequence[Source], backend: Backend) -> list[int]:
+    """Where the placeholders stand, if there is one for each picture."""
+    placeholder = backend.model.rules.image_token_id
+    places = [k for k, number in enumerate(ids) if number == placeholder]
+    if len(places) != len(sources):
+        raise BadRequest(
+            f"the chat template made {len(places)} places for {len(sources)} pictures; put pictures into user "
+            "messages, and leave the model's picture token out of texts",
+            param="messages",
+            code="placeholder_mismatch",
+        )
+    return places
 
 
 def completion_prompts(fields: CompletionRequest, backend: Backend) -> list[Prompt]:
@@ -98,56 +105,11 @@ def _check_ids(ids: Sequence[int], backend: Backend, param: str) -> None:
             )
 
 
-def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages as chat templates expect them: content as a list of parts, tool arguments as objects."""
-    return [_template_message(message) for message in messages]
-
-
-def _template_message(message: Message) -> dict[str, Any]:
-    role = "system" if message.role == "developer" else message.role
-    parts: list[dict[str, Any]] = [
-        {"type": "text", "text": part.text} if part.type == "text" else {"type": "image"}
-        for part in message.content or []
-    ]
-    made: dict[str, Any] = {"role": role, "content": parts}
-    if message.name is not None:
-        made["name"] = message.name
-    if message.tool_calls:
-        made["tool_calls"] = [_with_object_arguments(call) for call in message.tool_calls]
-    if message.tool_call_id is not None:
-        made["tool_call_id"] = message.tool_call_id
-    return made
-
-
-def _with_object_arguments(call: dict[str, Any]) -> dict[str, Any]:
-    function = call.get("function")
-    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
-        return call
-    try:
-        return {**call, "function": {**function, "arguments": json.loads(function["arguments"])}}
-    except ValueError:
-        return call
-
-
-async def _tokenize(fields: ChatRequest, backend: Backend) -> list[int]:
-    messages = template_messages(fields.messages)
-    options = {
-        "add_generation_prompt": fields.add_generation_prompt,
-        "continue_final_message": fields.continue_final_message,
-        **fields.chat_template_kwargs,
-    }
-    size = sum(len(part.text or "") for message in fields.messages for part in message.content or [])
-    if size > OFF_LOOP_TEXT:
-        return await asyncio.to_thread(backend.model.codec.encode_chat, messages, **options)
-    return backend.model.codec.encode_chat(messages, **options)
-
-
-def _widened(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> tuple[int, ...]:
-    """`ids` with the k-th placeholder repeated `counts[k]` times."""
-    left = iter(counts)
-    wide: list[int] = []
-    for number in ids:
-        wide.extend([number] * next(left) if number == placeholder else (number,))
+def _widened(ids: Sequence[int], places: Sequence[int], counts: Sequence[int]) -> tuple[int, ...]:
+    """`ids` with the token at the k-th place repeated `counts[k]` times."""
+    wide = list(ids)
+    for place, count in zip(reversed(places), reversed(counts), strict=True):
+        wide[place : place + 1] = [ids[place]] * count
     return tuple(wide)
 
 

@@ -1,12 +1,11 @@
 """The fields a request may have, with their types and ranges, as OpenAI and vLLM name them.
 
-Unknown fields are ignored, as such servers do. Fields that would change the answer and that are not supported are
-listed at the end and refused. `uuid` on content parts is accepted and ignored: items are known by their content.
+Unknown fields are ignored, as such servers do, but for those that `unsupported` lists. `uuid` on content parts is
+accepted and ignored: items are known by their content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
@@ -172,37 +171,3 @@ TEMPLATE_ARGUMENTS = frozenset(
         "return_assistant_tokens_mask", "tokenizer_kwargs",
     }
 )  # fmt: skip  # apply_chat_template's own
-
-
-def _asked(value: Any) -> bool:
-    return value not in (None, False, [], {}, "")
-
-
-def _not_text_only(value: Any) -> bool:
-    return _asked(value) and value != ["text"]
-
-
-def _not_plain_text(value: Any) -> bool:
-    return _asked(value) and value != {"type": "text"}
-
-
-Asked = Callable[[Any], bool]
-UNSUPPORTED: Mapping[str, tuple[Asked, str]] = {
-    "response_format": (_not_plain_text, "only plain text is; ask for the format in the prompt"),
-    "modalities": (_not_text_only, "only text comes out"),
-    "audio": (_asked, "only text comes out"),
-    "functions": (_asked, "describe them in the prompt"),
-    "function_call": (_asked, "describe them in the prompt"),
-    "logit_bias": (_asked, "leave it out"),
-    "echo": (_asked, "leave it out and put the prompt before the answer yourself"),
-    "suffix": (_asked, "leave it out"),
-    "prompt_logprobs": (lambda value: value is not None, "leave it out"),
-    "prompt_embeds": (_asked, "send text or token ids"),
-    "use_beam_search": (_asked, "sample with n answers instead"),
-    "chat_template": (_asked, "the model folder's own is used"),
-    "structured_outputs": (_asked, "ask for the format in the prompt"),
-    "guided_json": (_asked, "ask for the format in the prompt"),
-    "guided_regex": (_asked, "ask for the format in the prompt"),
-    "guided_choice": (_asked, "ask for the format in the prompt"),
-    "guided_grammar": (_asked, "ask for the format in the prompt"),
-}  # field -> (whether its value asks for the feature, what to do instead)

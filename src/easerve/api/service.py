@@ -1,4 +1,4 @@
-"""The model as the front end knows it: its names, its text side, what a picture costs, and the limits."""
+"""The model as the front end knows it: its name, its text side, what a picture costs, and the limits."""
 
 from __future__ import annotations
 
@@ -38,17 +38,13 @@ class ModelFiles(PictureRules, Protocol):
 class ServedModel:
     """A model ready to be served."""
 
-    names: tuple[str, ...]
+    name: str
     codec: TextCodec
     rules: PictureRules
     max_model_len: int  # tokens of prompt and answer together
-    salt: bytes  # of content keys: model identity, revision and processor settings
+    salt: bytes  # of content keys: model identity and processor settings
     default_sampling: Mapping[str, float] = field(default_factory=dict)  # for fields a request leaves out
     created: int = field(default_factory=lambda: int(time.time()))  # Unix seconds
-
-    @property
-    def name(self) -> str:
-        return self.names[0]
 
     def within(self, tokens: int) -> ServedModel:
         """This model with at most `tokens` per prompt and answer, as the engines or the operator have it."""
@@ -56,35 +52,27 @@ class ServedModel:
 
     def check_name(self, name: str | None) -> str:
         """The name to answer with; no name means the one model. Raises ModelNotFound."""
-        if name is None:
-            return self.name
-        if name not in self.names:
-            served = ", ".join(self.names)
-            raise ModelNotFound(f"the model {name!r} is not served here; served: {served}", param="model")
-        return name
+        if name not in (None, self.name):
+            raise ModelNotFound(f"the model {name!r} is not served here; served: {self.name}", param="model")
+        return self.name
 
 
-def load_served_model(
-    family: ModelFiles, name: str, *, aliases: tuple[str, ...] = (), revision: str = ""
-) -> ServedModel:
-    """The front end's half of a checkpoint, to be served as `name` and `aliases`. Raises StartupError.
-
-    `revision` of the checkpoint, where it has one, becomes part of every content key.
-    """
+def load_served_model(family: ModelFiles, name: str) -> ServedModel:
+    """The front end's half of a checkpoint, to be served as `name`. Raises StartupError."""
     return ServedModel(
-        names=(name, *aliases),
+        name=name,
         codec=load_codec(family.folder),
         rules=family,
         max_model_len=family.context_length,
-        salt=_salt(family, name, revision),
+        salt=_salt(family, name),
         default_sampling=_default_sampling(family.folder),
     )
 
 
-def _salt(family: ModelFiles, name: str, revision: str) -> bytes:
+def _salt(family: ModelFiles, name: str) -> bytes:
     digest = hashlib.sha256()
     config, weights = _read(family.folder / "config.json"), _weights(family.folder)
-    for part in (name.encode(), revision.encode(), config, weights, family.fingerprint()):
+    for part in (name.encode(), config, weights, family.fingerprint()):
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.digest()
 

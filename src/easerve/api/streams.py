@@ -54,15 +54,26 @@ async def _drain(source: AsyncGenerator[T, None], queue: asyncio.Queue[T | _End]
 
 async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, None]) -> bool:
     """Do `work`, and cancel it at once when the client leaves. False: it left. Errors of `work` are raised."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.current_task()
+    assert task is not None
+    left = False
+
+    def leave(_: asyncio.Future[None]) -> None:
+        nonlocal left
+        left = True
+        task.cancel()
+
     gone = asyncio.ensure_future(_disconnected(receive))
+    gone.add_done_callback(leave)
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await work
+    except asyncio.CancelledError:
+        if left and task.uncancel() == 0:
+            return False
+        raise  # somebody else's
     finally:
-        await _cancel((task, gone))
-    if task.cancelled():
-        return False
-    task.result()
+        gone.remove_done_callback(leave)
+        gone.cancel()
     return True
 
 

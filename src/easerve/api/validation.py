@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, from_json
 from starlette.requests import Request
 
-from easerve.api.schema import UNSUPPORTED, CommonFields
+from easerve.api.schema import CommonFields
+from easerve.api.unsupported import refuse_unsupported
 from easerve.errors import BadRequest, TooLarge
 
 OFF_LOOP_BYTES = 256 * 1024  # parsing more than this (about 1 ms) happens on a thread
@@ -57,29 +58,11 @@ def parse(kind: type[Fields], body: bytes) -> Fields:
         raise BadRequest(f"the body is not valid JSON: {error}", code="invalid_json") from None
     if not isinstance(value, dict):
         raise BadRequest(f"the body must be a JSON object, not {_shown(value)}", code="invalid_json")
-    _refuse_unsupported(value)
+    refuse_unsupported(value)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
         raise _readable(error.errors(include_url=False)[0], value) from None
-
-
-def _refuse_unsupported(body: Mapping[str, Any]) -> None:
-    for field, (asked, remedy) in UNSUPPORTED.items():
-        if field in body and asked(body[field]):
-            raise _unsupported(field, remedy)
-    choice = body.get("tool_choice")
-    if choice not in (None, "none", "auto"):
-        raise _unsupported("tool_choice", 'leave it out, or set it to "none"')
-    if body.get("tools") and choice != "none":
-        raise _unsupported("tools", 'leave it out, or set tool_choice to "none"')
-    best_of = body.get("best_of")
-    if best_of is not None and best_of != body.get("n", 1):
-        raise _unsupported("best_of", "only best_of equal to n is")
-
-
-def _unsupported(field: str, remedy: str) -> BadRequest:
-    return BadRequest(f"{field} is not supported: {remedy}", param=field, code="unsupported_parameter")
 
 
 def _readable(error: ErrorDetails, body: Any) -> BadRequest:

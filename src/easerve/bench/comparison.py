@@ -34,6 +34,7 @@ METRICS: Mapping[str, Metric] = {
     "TTFT mean, ms": _ms(lambda one: one.ttft, lambda found: found.mean),
     "TTFT P99, ms": _ms(lambda one: one.ttft, lambda found: found.p99),
     "TPOT mean, ms": _ms(lambda one: one.tpot, lambda found: found.mean),
+    "TPOT P99, ms": _ms(lambda one: one.tpot, lambda found: found.p99),
     "ITL P99, ms": _ms(lambda one: one.itl, lambda found: found.p99),
     "E2E mean, ms": _ms(lambda one: one.e2e, lambda found: found.mean),
     "E2E P99, ms": _ms(lambda one: one.e2e, lambda found: found.p99),

@@ -3,13 +3,12 @@
 `smooth` is a coarse grid of random colours, enlarged: it compresses about as photographs do. `noise` draws every pixel,
 the worst case for compression, as vLLM's `random-mm` does.
 
-Workloads take what draws a picture as an argument: where only sizes matter, `sketch` stands in for it.
+Where only sizes matter, `sketch` stands in for a picture.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from random import Random
 from typing import Literal
 
@@ -19,7 +18,6 @@ from easerve.client import data_uri
 
 Look = Literal["smooth", "noise"]
 Size = tuple[int, int]  # width, height in pixels
-Draw = Callable[[Size, Look, Random], str]  # gives a URL
 GRAIN = 8  # pixels a side of a cell of the grid
 
 

@@ -42,8 +42,13 @@ class Run:
 
     @property
     def slow_client(self) -> bool:
-        """The generator was too busy for the figures to be the server's alone."""
-        return self.late > max(1, TOO_MANY_LATE * len(self.observed.records))
+        """The generator was too busy, or got no core in time, for the figures to be the server's alone.
+
+        It sent late, or may have noted several tokens at once.
+        """
+        itl = self.all.itl
+        noted_late = itl is not None and self.loop_lag_p99 > itl.mean
+        return noted_late or self.late > max(1, TOO_MANY_LATE * len(self.observed.records))
 
     @property
     def lag_p99(self) -> float:

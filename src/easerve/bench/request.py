@@ -69,9 +69,10 @@ def body(request: Request, style: BodyStyle) -> bytes:
     return msgspec.json.encode({**content, **request.fields})
 
 
-def user_message(text: str, urls: Sequence[str] = ()) -> dict[str, Any]:
-    """Pictures first, then the text; plain text where there are no pictures."""
-    if not urls:
+def user_message(text: str, urls: Sequence[str] = (), clips: Sequence[str] = ()) -> dict[str, Any]:
+    """Pictures (`urls`) and `clips` of sound first, then the text; plain text where there are neither."""
+    media = [("image_url", url) for url in urls] + [("audio_url", url) for url in clips]
+    if not media:
         return {"role": "user", "content": text}
-    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    parts: list[dict[str, Any]] = [{"type": kind, kind: {"url": url}} for kind, url in media]
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}]}

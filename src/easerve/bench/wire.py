@@ -8,19 +8,20 @@ from typing import Any, Protocol
 
 import httpx
 
+from easerve.bench.drawing import DRAWN, Draw
 from easerve.bench.exchange import Prepared, Sender, prepare
 from easerve.bench.lag import LoopLag
-from easerve.bench.pictures import Draw, picture
 from easerve.bench.record import Record
 from easerve.bench.request import BodyStyle, Request
 from easerve.bench.target import Target
 from easerve.bench.workers import Utilisation, busy_at, watched
+from easerve.errors import BadRequest
 
 
 class Wire(Protocol):
     """What `prepare` makes goes to `send`, and to nobody else."""
 
-    draw: Draw  # what becomes of a workload's pictures
+    draw: Draw  # what becomes of a workload's media
     lag: type[LoopLag]  # how late the load generator's loop is
 
     def prepare(self, request: Request) -> Any:
@@ -39,7 +40,7 @@ class Wire(Protocol):
 class HttpWire:
     """Implements `Wire` for an OpenAI-compatible server."""
 
-    draw: Draw = staticmethod(picture)
+    draw: Draw = DRAWN
     lag: type[LoopLag] = LoopLag
 
     def __init__(self, http: httpx.AsyncClient, target: Target, *, ignore_eos: bool, timeout: float) -> None:
@@ -49,6 +50,12 @@ class HttpWire:
         self._sender = Sender(http, timeout)
 
     def prepare(self, request: Request) -> Prepared:
+        """Raises BadRequest for media that no EAServe server takes."""
+        if self._easerve and "audio" in request.modality:
+            raise BadRequest(
+                "EAServe serves no audio yet: such workloads are for easerve simulate, tune and advise, and for "
+                "servers that take audio_url"
+            )
         return prepare(request, self._style)
 
     async def send(self, prepared: Prepared, index: int, scheduled: float, now: Callable[[], float]) -> Record:

@@ -1,4 +1,4 @@
-"""Commands and their options. Each does one thing with a running server."""
+"""Commands and their options."""
 
 from __future__ import annotations
 
@@ -73,9 +73,11 @@ def serve(
 ) -> None:
     """Serve a model through the OpenAI API until Ctrl-C or SIGTERM.
 
-    Without options this is the built-in model on 127.0.0.1:8000, encode and prefill/decode on cores of their own:
+    Without options: the built-in model on 127.0.0.1:8000, encode and prefill/decode on cores of their own. Example:
 
-        curl http://127.0.0.1:8000/v1/models
+    easerve serve --model Qwen/Qwen2.5-VL-3B-Instruct --topology e-pd
+
+    What runs then answers: curl http://127.0.0.1:8000/v1/models
     """
     from easerve.cli.serving import serve_until_signalled
 
@@ -118,9 +120,11 @@ def chat(
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.", min=1)] = 256,
     stream: Annotated[bool, typer.Option(help="Print the answer as it comes, or in one piece.")] = True,
-    timing: Annotated[bool, typer.Option(help="Show where the time went.")] = False,
+    timing: Annotated[bool, typer.Option(help="Also show where the time went.")] = False,
 ) -> None:
-    """Ask one question about files on disk. Exits 1 with the reason if there is no answer.
+    """Start a server, ask it one question about pictures on disk, and print the answer.
+
+    Exits 1 with the reason if there is no answer. Example:
 
     easerve chat "what is at the top left ?" --image a.png
     """
@@ -129,7 +133,7 @@ def chat(
     _run(chat_once(deployment, question, image or [], max_tokens, stream, timing, console))
 
 
-config_app = typer.Typer(help="Look at deployment files.", no_args_is_help=True)
+config_app = typer.Typer(help="Write and check deployment files.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(bench_app, name="bench")
 bench_app.command()(compare)
@@ -154,6 +158,8 @@ def write(
     file: Annotated[Path, typer.Argument(help="File to write.", dir_okay=False)],
 ) -> None:
     """Write a deployment file from options, with the workers of its topology spelled out.
+
+    Example:
 
     easerve config write deployment.yaml --topology easerve --encoders 2
     """

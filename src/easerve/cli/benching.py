@@ -16,6 +16,7 @@ from rich.console import Console
 from easerve.bench.arrivals import Arrivals
 from easerve.bench.objectives import Objectives
 from easerve.bench.plan import Climb, Closed, Load, Plan, Rates
+from easerve.bench.priority import go_first
 from easerve.bench.workloads import read_workload
 from easerve.cli import bench_options as options
 from easerve.errors import BadRequest
@@ -44,7 +45,8 @@ def bench(
     bisections: Annotated[
         int,
         typer.Option(
-            help="Runs of a sweep between the last good and the first bad rate.", rich_help_panel=options.LOAD
+            help="With --sweep or --rates: runs between the last good and the first bad rate.",
+            rich_help_panel=options.LOAD,
         ),
     ] = 3,
     arrivals: options.ArrivalsName = "poisson",
@@ -62,6 +64,8 @@ def bench(
     html_file: options.HtmlFile = None,
 ) -> None:
     """Put load on a server and measure what its users would feel: TTFT, TPOT, ITL, E2E, goodput.
+
+    The load is one of --rate, --rates, --sweep, --concurrency and --trace. Example:
 
     easerve bench --workload image-heavy --rate 3 --requests 100 --json out.json --html out.html
 
@@ -153,6 +157,10 @@ def until_interrupted(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
     """The first Ctrl-C sets the event that `work` is given, the second ends at once."""
 
     async def run() -> T:
+        if not go_first():
+            console.print(
+                "no right to real-time priority: on cores shared with the server, times include waits for a core"
+            )
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def interrupt() -> None:

@@ -54,6 +54,8 @@ def compare(
 ) -> None:
     """Put the same load on several servers, in turns, and show ratios with their spread.
 
+    The load is one of --rate and --concurrency. Example:
+
     easerve bench compare --rate 3 --server "ours=easerve serve --port {port}" --server theirs=http://127.0.0.1:9000
     """
     from easerve.bench.compare import Contender, Terms

@@ -13,7 +13,7 @@ from easerve.bench.objectives import Objectives
 from easerve.errors import BadRequest
 
 WHAT, SEARCH = "What is planned", "Search"
-Model = Annotated[str, typer.Option(help="Name whose shape is known, folder, or 'builtin'.", rich_help_panel=WHAT)]
+Model = Annotated[str, typer.Option(help="Name such as qwen2.5-vl-7b, folder, or 'builtin'.", rich_help_panel=WHAT)]
 Hardware = Annotated[
     str, typer.Option(help="Devices and how many, as in a100:8; cpu:2 with --profile.", rich_help_panel=WHAT)
 ]
@@ -31,7 +31,7 @@ Spans = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-Precision = Annotated[str, typer.Option(help="Of the weights: bf16, fp8 or nvfp4.", rich_help_panel=WHAT)]
+Precision = Annotated[str, typer.Option(help="Precision of the weights: bf16, fp8 or nvfp4.", rich_help_panel=WHAT)]
 Profile = Annotated[
     Path | None,
     typer.Option(help="Stage times from `easerve profile`.", exists=True, dir_okay=False, rich_help_panel=WHAT),

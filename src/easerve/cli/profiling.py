@@ -11,22 +11,29 @@ from rich.console import Console
 
 from easerve.errors import StartupError
 from easerve.profile.plan import STAGES, Plan, Stage
+from easerve.transfer.base import TransferName
 
 if TYPE_CHECKING:
+    from easerve.costs.profile_file import Profile
     from easerve.workers.spec import Device
+
+SERVER = "server"
 
 console = Console(stderr=True)
 
 
 def profile(
     model: Annotated[str, typer.Option(help="Folder in Hugging Face layout, hub id, or 'builtin'.")] = "builtin",
-    device: Annotated[str, typer.Option(help="cpu:0, cpu:0,1, cpu:0-3 or cuda:0.")] = "cpu:0",
+    device: Annotated[str, typer.Option(help="Device to measure: cpu:0, cpu:0,1, cpu:0-3 or cuda:0.")] = "cpu:0",
     out: Annotated[
         Path, typer.Option(help="File to write; stages that it has of the same machine and model are kept.")
     ] = Path("profile.json"),
     stage: Annotated[
         list[str] | None,
-        typer.Option(help="encode, prefill, decode or transfer; may be given several times (default: all)."),
+        typer.Option(
+            help="encode, prefill, decode, transfer, or server (what it adds, and how cores slow each other down); "
+            "may be given several times (default: all)."
+        ),
     ] = None,
     shares: Annotated[
         bool,
@@ -34,10 +41,16 @@ def profile(
     ] = False,
     repeats: Annotated[int, typer.Option(help="Every time is the median of so many.", min=1)] = 5,
     dtype: Annotated[str, typer.Option(help="auto (the checkpoint's own), float32, bfloat16 or float16.")] = "auto",
-    engine: Annotated[Literal["auto", "torch", "vllm"], typer.Option(help="What generates.")] = "auto",
-    transfer: Annotated[Literal["auto", "shm", "zmq", "nixl"], typer.Option(help="How bytes travel.")] = "auto",
+    engine: Annotated[
+        Literal["auto", "torch", "vllm"], typer.Option(help="What prefills and decodes, as for easerve serve.")
+    ] = "auto",
+    transfer: Annotated[
+        TransferName, typer.Option(help="How tensors move between workers, as for easerve serve.")
+    ] = "auto",
 ) -> None:
     """Measure encode, prefill, decode and transfer, for simulation and planning with this machine's own times.
+
+    Example:
 
     easerve profile --model FOLDER --device cpu:0 --out profile.json
     """
@@ -47,7 +60,10 @@ def profile(
 
     place, folder = parse_device(device), model_folder(model) or locate(model)
     if not shares:
-        _profile_stages(folder, place, out, _stages(stage or STAGES), Plan(repeats=repeats), dtype, engine, transfer)
+        names = stage or (*STAGES, SERVER)
+        around = SERVER in names
+        stages = _stages([name for name in names if name != SERVER])
+        _profile_stages(folder, place, out, stages, around, Plan(repeats=repeats), dtype, engine, transfer)
     elif stage == ["encode"]:
         _profile_shares(folder, place, out, dtype)
     else:
@@ -59,6 +75,7 @@ def _profile_stages(
     device: Device,
     out: Path,
     stages: Sequence[Stage],
+    around: bool,  # measure a server and other cores too
     plan: Plan,
     dtype: str,
     engine: Literal["auto", "torch", "vllm"],
@@ -69,14 +86,21 @@ def _profile_stages(
     from easerve.profile.progress import ProfileProgress
     from easerve.profile.run import merged, run_profile
     from easerve.profile.table import show
+    from easerve.simulate.measuring import with_surroundings
 
     earlier = read_profile(out) if out.exists() else None
     chosen = choose_engine(engine, device.kind)
-    with ProfileProgress(console, plan) as progress:
-        measured = run_profile(
-            folder, device, stages=stages, plan=plan, dtype=dtype, engine=chosen, transfer=transfer,
-            report=progress.measured,
-        )  # fmt: skip
+
+    def measure() -> Profile:
+        with ProfileProgress(console, plan) as progress:
+            return run_profile(
+                folder, device, stages=stages, plan=plan, dtype=dtype, engine=chosen, transfer=transfer,
+                report=progress.measured,
+            )  # fmt: skip
+
+    if around:
+        console.print("measuring what a server adds, and how cores slow each other down", highlight=False)
+    measured = with_surroundings(measure, folder, device) if around else measure()
     whole = measured if earlier is None else merged(earlier, measured)
     write_profile(whole, out)
     show(whole, Console())
@@ -97,5 +121,5 @@ def _profile_shares(folder: Path, device: Device, out: Path, dtype: str) -> None
 def _stages(names: Sequence[str]) -> list[Stage]:
     found = [stage for stage in STAGES if stage in names]
     if unknown := set(names) - set(found):
-        raise StartupError(f"there is no stage {min(unknown)!r}; there are {', '.join(STAGES)}")
+        raise StartupError(f"there is no stage {min(unknown)!r}; there are {', '.join((*STAGES, SERVER))}")
     return found

@@ -52,30 +52,36 @@ def simulate(
         ),
     ] = "h100",
     encode_hardware: Annotated[
-        str | None, typer.Option(help="Likewise of workers that only encode.", rich_help_panel=WORLD)
+        str | None,
+        typer.Option(help="What workers that only encode run on (default: --hardware).", rich_help_panel=WORLD),
     ] = None,
     tp: Annotated[int, typer.Option(help="Devices of one worker (tensor parallel).", min=1, rich_help_panel=WORLD)] = 1,
-    precision: Annotated[str, typer.Option(help="bf16, fp8 or nvfp4.", rich_help_panel=WORLD)] = "bf16",
+    precision: Annotated[
+        str, typer.Option(help="Precision of the weights: bf16, fp8 or nvfp4.", rich_help_panel=WORLD)
+    ] = "bf16",
     link: Annotated[
         str,
-        typer.Option(help="Between workers: shm, nvlink, pcie, rdma or tcp; auto: rdma.", rich_help_panel=WORLD),
+        typer.Option(
+            help="How tensors travel between workers: shm, nvlink, pcie, rdma or tcp; auto: rdma.",
+            rich_help_panel=WORLD,
+        ),
     ] = "auto",
     profile: Annotated[
         Path | None, typer.Option(help="Stage times measured by easerve profile.", exists=True, rich_help_panel=WORLD)
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(help="Run it as a peer would: vllm, vllm-epd or dynamo.", rich_help_panel=WORLD),
+        typer.Option(help="Run it as another server would: vllm, vllm-epd or dynamo.", rich_help_panel=WORLD),
     ] = None,
     scenario: Annotated[
         str | None,
         typer.Option(
-            help="Play this one instead; of the other options, --seed, --requests and --json count.",
+            help="Play this published comparison instead; of the other options, --seed, --requests and --json count.",
             rich_help_panel=PUBLISHED,
         ),
     ] = None,
     names: Annotated[
-        bool, typer.Option("--list-scenarios", help="Say which there are.", rich_help_panel=PUBLISHED)
+        bool, typer.Option("--list-scenarios", help="List the published comparisons.", rich_help_panel=PUBLISHED)
     ] = False,
     workload: options.WorkloadName = "image-heavy",
     settings: options.Settings = None,
@@ -99,10 +105,12 @@ def simulate(
 ) -> None:
     """Benchmark a deployment on devices that need not be there: the real pipeline in virtual time, over a cost model.
 
+    The load is one of --rate, --rates, --sweep, --concurrency and --trace. Example:
+
     easerve simulate --model qwen2.5-vl-7b --hardware a100 --topology easerve --encoders 4 --rate 5 --requests 500
 
-    Takes the workloads and arrivals of easerve bench and gives its report; every figure is simulated. --scenario sets
-    up what others have published, and shows reported and simulated figures side by side.
+    Takes the workloads and arrivals of easerve bench and gives its report; every figure is simulated.
+    --scenario plays what others have published, and shows reported and simulated figures side by side.
     """
     if names or scenario is not None:
         _published(scenario, seed, requests, json_file)

@@ -51,12 +51,16 @@ def tune(
     study: Annotated[
         Path | None,
         typer.Option(
-            help="File that keeps trials: a search broken off goes on.", dir_okay=False, rich_help_panel=SEARCH
+            help="File that keeps trials, so that a search that was broken off goes on.",
+            dir_okay=False,
+            rich_help_panel=SEARCH,
         ),
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Try on this machine's devices, not in virtual time.", rich_help_panel=SEARCH),
+        typer.Option(
+            "--live", help="Run trials on this machine's devices, not in virtual time.", rich_help_panel=SEARCH
+        ),
     ] = False,
     report: Annotated[
         Path | None, typer.Option("--html", help="Page with plots (default: beside --out).", dir_okay=False)
@@ -64,6 +68,8 @@ def tune(
     as_json: plan_options.AsJson = False,
 ) -> None:
     """Find the deployment that serves a workload best, and write it as a file for `easerve serve --config`.
+
+    Example:
 
     easerve tune --model qwen2.5-vl-7b --hardware a100:8 --workload image-heavy --slo ttft=2s,tpot=50ms
     """
@@ -97,7 +103,9 @@ def advise(
     requests: plan_options.Requests = None,
     as_json: plan_options.AsJson = False,
 ) -> None:
-    """Which topology fits a workload, why, and when giving encode devices of its own does not pay.
+    """Say which topology fits a workload, why, and when giving encode devices of its own does not pay.
+
+    Example:
 
     easerve advise --model qwen2.5-vl-7b --hardware a100:4 --workload image-heavy --slo ttft=2s,tpot=50ms
     """

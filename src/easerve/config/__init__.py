@@ -1,7 +1,10 @@
 """A deployment, typed: what is served, by which workers on which devices, and within which limits."""
 
-from easerve.config.deployment import BUILTIN, SHAPE, Deployment, WorkerEntry, model_folder, served_name
+from easerve.config.bounds import bounded
+from easerve.config.deployment import BUILTIN, SHAPE, Deployment
+from easerve.config.entry import WorkerEntry
 from easerve.config.files import read_deployment, write_deployment
+from easerve.config.model import model_folder, served_name
 from easerve.config.summary import describe, problems
 from easerve.config.topology import WorkerPlan, engine_of, plan_workers
 
@@ -11,6 +14,7 @@ __all__ = [
     "Deployment",
     "WorkerEntry",
     "WorkerPlan",
+    "bounded",
     "describe",
     "engine_of",
     "model_folder",

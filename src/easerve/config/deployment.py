@@ -8,43 +8,24 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from easerve.config.entry import WorkerEntry
 from easerve.engine.partition.options import PartitionName, PartitionOptions
 from easerve.engine.torch.options import EngineOptions
 from easerve.engine.vllm.arguments import as_pairs, parse_arguments
-from easerve.errors import StartupError
 from easerve.media.options import MediaOptions
 from easerve.policy.batching import BatchOptions
-from easerve.workers.spec import StageName, parse_device
+from easerve.transfer.base import TransferName
 
 Topology = Literal["aggregated", "colocated", "e-pd", "e-p-d", "easerve"]
 SHAPE = ("topology", "encoders", "prefillers", "decoders")  # the fields that a list of workers stands for
 Batching = Literal["gap", "greedy", "count", "age", "control_limit", "smdp"]
 BUILTIN = "builtin"
+STEP_TOKENS = 2048  # in one engine step, where nothing else is said
 
 
 def _option(group: str, default: Any, help_text: str, **bounds: Any) -> Any:
     """A field that is also a command-line option; `group` is where `--help` shows it."""
     return Field(default=default, description=help_text, json_schema_extra={"group": group}, **bounds)
-
-
-class WorkerEntry(BaseModel):
-    """Workers of a deployment file: `count` processes with the same stages on the same device."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    stages: tuple[StageName, ...] = Field(min_length=1)
-    device: str
-    count: int = Field(default=1, ge=1)
-    name: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9-]{0,30}$")
-
-    @field_validator("device")
-    @classmethod
-    def _is_device(cls, device: str) -> str:
-        try:
-            parse_device(device)
-        except StartupError as error:
-            raise ValueError(error.message) from None
-        return device
 
 
 class Deployment(BaseModel):
@@ -72,7 +53,7 @@ class Deployment(BaseModel):
     placement: Literal["least_pending", "round_robin"] = _option(
         "Topology", "least_pending", "How a worker of a pool is chosen."
     )
-    transfer: Literal["auto", "shm", "zmq", "nixl"] = _option(
+    transfer: TransferName = _option(
         "Topology", "auto", "How embeddings and KV move between workers; auto: shared memory on one host."
     )
     workers: tuple[WorkerEntry, ...] = ()
@@ -80,13 +61,19 @@ class Deployment(BaseModel):
     batching: Batching = _option("Encode", "greedy", "When queued media are encoded; greedy: when a worker is free.")
     encode_batch: int = _option("Encode", 8, "Most media items in one encode batch (the bound B).", ge=1)
     encode_tokens: int | None = _option(
-        "Encode", None, "Most embedding tokens in one encode batch (default: no bound but the items').", ge=1
+        "Encode", None, "Most embedding tokens in one encode batch (default: 128 on CPUs, else only items count).", ge=1
     )
-    gap_factor: float = _option("Encode", 1.0, "gap: threshold in mean gaps between arrivals (c).", ge=0, le=2)
-    age_cap: float = _option("Encode", 0.05, "Longest any rule holds an item (A).", ge=0)
-    age_window: float = _option("Encode", 1.0, "age: window in mean gaps between arrivals (a).", ge=0)
-    control_limit: int = _option("Encode", 2, "control_limit: serve when so many items wait (M).", ge=1)
-    device_price: float = _option("Encode", 0.0, "smdp: what a second of the device is worth elsewhere (w).", ge=0)
+    gap_factor: float = _option(
+        "Encode", 1.0, "gap: hold till no item came for so many mean gaps between arrivals (c).", ge=0, le=2
+    )
+    age_cap: float = _option("Encode", 0.05, "Longest any rule holds an item, in seconds (A).", ge=0)
+    age_window: float = _option(
+        "Encode", 1.0, "age: hold the oldest item for so many mean gaps between arrivals (a).", ge=0
+    )
+    control_limit: int = _option("Encode", 2, "control_limit: hold till so many items wait (M).", ge=1)
+    device_price: float = _option(
+        "Encode", 0.0, "smdp: items that might as well wait a second, for a second of the device (w).", ge=0
+    )
     arrival_rate: float | None = _option("Encode", None, "Media items a second to start the estimate from.", gt=0)
     max_encode_queue: int = _option("Encode", 4096, "Most media items waiting for encode; more are shed.", ge=1)
     embedding_cache_gb: float = _option("Encode", 0.5, "Size of the embedding cache in host memory; 0: none.", ge=0)
@@ -127,14 +114,16 @@ class Deployment(BaseModel):
         "For timed: hardware, tp, precision, profile.",
     )
     kv_cache_gb: float | None = _option("Engine", None, "Size of the KV pool (default: by device and model).", gt=0)
-    max_batched_tokens: int = _option("Engine", 2048, "Most tokens in one engine step.", ge=16)
+    max_batched_tokens: int | None = _option(
+        "Engine", None, "Most tokens in one engine step (default: 256 for the torch engine on CPUs, else 2048).", ge=16
+    )
     max_sequences: int = _option("Engine", 64, "Most sequences decoded together.", ge=1)
 
     slo_ttft: float | None = _option("Objectives", None, "Time to first token wanted, in seconds.", gt=0)
     slo_tpot: float | None = _option("Objectives", None, "Time per output token wanted, in seconds.", gt=0)
 
     api_keys: tuple[str, ...] = _option("Limits", (), "Keys that requests must carry one of (default: none asked for).")
-    limit_images: int = _option("Limits", 8, "Most images in one request.", ge=0)
+    limit_images: int = _option("Limits", 16, "Most images in one request.", ge=0)
     max_requests: int = _option("Limits", 1024, "Most requests in flight; more are answered 429.", ge=1)
     max_body_mb: float = _option("Limits", 64.0, "Largest request body, in MiB.", gt=0)
     request_timeout: float = _option("Limits", 120.0, "Longest wait for any one stage, in seconds.", gt=0)
@@ -167,7 +156,7 @@ class Deployment(BaseModel):
     def engine_options(self) -> EngineOptions:
         return EngineOptions(
             kv_cache_bytes=None if self.kv_cache_gb is None else int(self.kv_cache_gb * 2**30),
-            max_batched_tokens=self.max_batched_tokens,
+            max_batched_tokens=self.max_batched_tokens or STEP_TOKENS,
             max_sequences=self.max_sequences,
             max_model_len=self.max_model_len,
         )
@@ -203,20 +192,3 @@ class Deployment(BaseModel):
             device_price=self.device_price,
             max_items=self.encode_batch,
         )
-
-
-def model_folder(deployment: Deployment) -> str:
-    """What to hand to the model registry."""
-    if deployment.model != BUILTIN:
-        return deployment.model
-    from easerve.builtin import model_path
-
-    folder = model_path()
-    if not (folder / "config.json").exists():
-        raise StartupError(f"the built-in model is missing from {folder}; reinstall the package")
-    return str(folder)
-
-
-def served_name(deployment: Deployment) -> str:
-    """The name clients use."""
-    return deployment.served_model_name or deployment.model

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from easerve.config.deployment import SHAPE, Deployment, served_name
+from easerve.config.bounds import bounded
+from easerve.config.deployment import SHAPE, Deployment
+from easerve.config.model import served_name
 from easerve.config.topology import WorkerPlan, engine_of, plan_workers
 from easerve.engine.choice import HOW_TO_INSTALL_VLLM, vllm_is_installed
 
@@ -12,12 +14,13 @@ from easerve.engine.choice import HOW_TO_INSTALL_VLLM, vllm_is_installed
 def describe(deployment: Deployment) -> dict[str, str]:
     """The effective configuration, for the start of a server."""
     plans = plan_workers(deployment)
+    deployment = bounded(deployment, plans)
     engines = sorted({engine for plan in plans if (engine := engine_of(deployment, plan))})
     described = {
         "model": f"{deployment.model} (served as {served_name(deployment)})",
         "topology": "as listed" if deployment.workers else deployment.topology,
         "workers": "\n".join(f"{plan.name}: {' + '.join(plan.stages)} on {plan.device}" for plan in plans),
-        "engine": " and ".join(engines),
+        "engine": f"{' and '.join(engines)}, at most {deployment.max_batched_tokens} tokens a step",
         "encode": _encode(deployment),
         "cache": f"{deployment.embedding_cache_gb:g} GiB of embeddings",
         "transfer": deployment.transfer,

@@ -39,7 +39,7 @@ def audio_size(model: str) -> Callable[[float], ItemSize]:
     """For clips of so many seconds; longer ones than 30 s go through the encoder in pieces. Raises StartupError for a
     model that takes no sound."""
     shape = find_shape(model)
-    if shape.encoder.span != _FRAMES_PER_SECOND * _LONGEST_SECONDS:
+    if not hears(model):
         raise StartupError(f"{shape.name} takes no sound")
 
     def size(seconds: float) -> ItemSize:
@@ -47,6 +47,11 @@ def audio_size(model: str) -> Callable[[float], ItemSize]:
         return ItemSize(positions, ceil(positions / shape.encoder.merge))
 
     return size
+
+
+def hears(model: str) -> bool:
+    """Whether it takes sound: its encoder is Whisper's, and sees 30 s at once."""
+    return find_shape(model).encoder.span == _FRAMES_PER_SECOND * _LONGEST_SECONDS
 
 
 def _published(shape: ModelShape, config: Mapping[str, Any]) -> SizeOf:

@@ -66,6 +66,28 @@ class TransferTime(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Slowdown(msgspec.Struct, frozen=True):
+    """`stage` takes so many times as long while other cores of the machine are busy with `beside`."""
+
+    stage: str
+    beside: str
+    factor: float
+
+
+class ServerTime(msgspec.Struct, frozen=True):
+    """CPU seconds that a server adds to its engines.
+
+    Of its front end, and of a client on the same machine: for a request (`request`), for each picture (`picture`) and
+    each of its pixels (`pixel`), for each token that is passed on (`token`). Of a worker: around an engine step.
+    """
+
+    request: float = 0.0
+    picture: float = 0.0
+    pixel: float = 0.0
+    token: float = 0.0
+    step: float = 0.0
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A stage that was not measured has no times."""
 
@@ -80,6 +102,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     decode: tuple[DecodeTime, ...] = ()
     transfer: tuple[TransferTime, ...] = ()
     transfer_kind: str = ""
+    slowdown: tuple[Slowdown, ...] = ()
+    server: ServerTime = ServerTime()
 
 
 def write_profile(profile: Profile, path: Path) -> None:

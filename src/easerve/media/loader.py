@@ -55,15 +55,20 @@ class MediaLoader:
         A cancelled load ends at once; its decoding thread ends with the next read or band. What it has made by then
         goes to `drop`, in any thread.
         """
-        loop = asyncio.get_running_loop()
+        now = asyncio.get_running_loop().time
         stop = threading.Event()
         self._stops.add(stop)
-        started = loop.time()
+        started = now()
         try:
-            content = await self._content(url)
-            fetched = loop.time()
-            made = await self._in_thread(lambda: make(decode(content, self._options, stop)), drop)
-            return Loaded(made, fetched - started, loop.time() - fetched)
+            read = await self._reader(url)
+
+            def work() -> Loaded[T]:
+                content = read()
+                fetched = now()
+                made = make(decode(content, self._options, stop))
+                return Loaded(made, fetched - started, now() - fetched)
+
+            return await self._in_thread(work, drop)
         except EAServeError as error:
             raise self._named(error, param) from error
         finally:
@@ -78,22 +83,24 @@ class MediaLoader:
         await self._fetcher.aclose()
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def _content(self, url: str) -> bytes | bytearray:
+    async def _reader(self, url: str) -> Callable[[], bytes | bytearray]:
+        """What gives the content at `url` in the thread that decodes it. What comes over a network is here first."""
         options = self._options
         scheme, colon, _ = url[:64].partition(":")
         match scheme.strip().lower() if colon else "":
             case "data":
-                return await self._in_thread(lambda: inline(url, options.max_bytes))
+                return lambda: inline(url, options.max_bytes)
             case "http" | "https":
-                return await self._fetcher.fetch(url)
+                content = await self._fetcher.fetch(url)
+                return lambda: content
             case "file":
-                return await self._in_thread(lambda: local(url, options.allowed_local_path, options.max_bytes))
+                return lambda: local(url, options.allowed_local_path, options.max_bytes)
             case "":
                 raise BadRequest(f"{shorten(url, 40)} is no URL; write https://host/path or data:image/png;base64,...")
             case other:
                 raise BadRequest(f"URLs of scheme {shorten(other, 20)} are not fetched; use https:, http: or data:")
 
-    async def _in_thread(self, work: Callable[[], T], drop: Callable[[T], None] | None = None) -> T:
+    async def _in_thread(self, work: Callable[[], Loaded[T]], drop: Callable[[T], None] | None) -> Loaded[T]:
         if self._closed:
             raise Unavailable("the server is stopping")
         job = self._threads.submit(work)
@@ -110,6 +117,6 @@ class MediaLoader:
         return type(error)(f"{param}: {error.message}", param=param, code=error.code, retry_after=error.retry_after)
 
 
-def _dropped(job: Future[T], drop: Callable[[T], None]) -> None:
+def _dropped(job: Future[Loaded[T]], drop: Callable[[T], None]) -> None:
     if not job.cancelled() and job.exception() is None:
-        drop(job.result())
+        drop(job.result().made)

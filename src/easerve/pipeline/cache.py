@@ -80,10 +80,6 @@ class EmbeddingCache:
         """Memory is short: give back every embedding that no request is using."""
         self._release(self.store.evict())
 
-    def clear(self) -> None:
-        """Give back everything that is not in use."""
-        self._release(self.store.clear())
-
     def _release(self, embeddings: Sequence[EmbeddingRef]) -> None:
         for embedding in embeddings:
             self._encode.release(embedding)

@@ -8,51 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass, field
-
-from msgspec.structs import replace
+from dataclasses import dataclass
 
 from easerve.errors import EAServeError, Overloaded, Unavailable, WorkerLost
+from easerve.pipeline.alarm import Alarm
+from easerve.pipeline.encode_job import EncodeJob
+from easerve.pipeline.encode_workers import EncodeMember, EncodeRoster
 from easerve.pipeline.observer import Observer
-from easerve.pipeline.roster import Roster
 from easerve.pipeline.stages import Buffers, EncodedBatch, EncodeStage
 from easerve.pipeline.timing import ItemTimes
 from easerve.policy.arrivals import ArrivalRate
 from easerve.policy.batching import Batcher
-from easerve.policy.placement import Load, Placement, sooner_elsewhere
-from easerve.policy.rates import TokenRate
+from easerve.policy.placement import Load, Placement
 from easerve.policy.service import ServiceTime
 from easerve.request import EmbeddingRef, MediaItem
 
 MAX_ATTEMPTS = 5  # an item that so many workers died on is taken for the cause
 
 
-@dataclass(eq=False)
-class _Job:
-    item: MediaItem
-    submitted: float
-    latest_start: float
-    done: asyncio.Future[tuple[EmbeddingRef, ItemTimes]]
-    ticket: int | None = None  # while queued
-    attempts: int = 0
-
-
-@dataclass(eq=False)
-class _Member:
-    stage: EncodeStage
-    running_tokens: int = 0  # 0: idle
-    rate: TokenRate = field(default_factory=TokenRate)
-
-    @property
-    def load(self) -> Load:
-        return Load(self.running_tokens, self.rate.tokens_per_second)
-
-
 @dataclass(frozen=True)
 class EncodePolicy:
     """The decisions of the pool: when (`batcher`, fed by the two estimates) and where (`placement`)."""
 
-    batcher: Batcher[_Job]
+    batcher: Batcher[EncodeJob]
     arrivals: ArrivalRate
     service: ServiceTime
     placement: Placement
@@ -67,29 +45,29 @@ class EncodePool:
         self._batcher = policy.batcher
         self._buffers = buffers
         self._observer = observer
-        self._roster: Roster[_Member] = Roster()  # the longest idle first
+        self._workers = EncodeRoster(policy.placement)
         self._running: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._dispatch)
 
     def add_worker(self, worker: EncodeStage) -> None:
-        self._roster.add(worker.name, _Member(worker))
+        self._workers.add(worker.name, EncodeMember(worker))
         self._count_workers()
         self._dispatch()
 
     def remove_worker(self, name: str, *, returns: bool) -> None:
         """Forget a worker. What runs on it fails through its own `encode`. The queue waits for one that `returns`;
         with none left and none to return, it fails."""
-        if not self._roster.remove(name, returns=returns):
+        if not self._workers.remove(name, returns=returns):
             return
         self._count_workers()
         if not self.staffed:
             for job in self._batcher.take_all():
-                _fail(job, no_encoder())
+                job.fail(no_encoder())
 
     @property
     def staffed(self) -> bool:
         """Whether a worker is there or on its way back."""
-        return self._roster.staffed
+        return self._workers.staffed
 
     @property
     def queue_length(self) -> int:
@@ -100,7 +78,7 @@ class EncodePool:
         return self._policy.service.predict(1)
 
     def loads(self) -> dict[str, Load]:
-        return {name: member.load for name, member in self._roster.members.items()}
+        return self._workers.loads()
 
     async def encode(self, item: MediaItem, latest_start: float = math.inf) -> tuple[EmbeddingRef, ItemTimes]:
         """The embedding of one item; the caller owns its buffers. Cancelling drops the item, queued or running.
@@ -112,7 +90,7 @@ class EncodePool:
         if len(self._batcher) >= self._policy.max_queue:
             raise Overloaded(f"{len(self._batcher)} media items wait for encode, the most there may", retry_after=1)
         loop = asyncio.get_running_loop()
-        job = _Job(item, loop.time(), latest_start, loop.create_future())
+        job = EncodeJob(item, loop.time(), latest_start, loop.create_future())
         self._policy.arrivals.observe(job.submitted)
         self._enqueue(job)
         try:
@@ -122,52 +100,31 @@ class EncodePool:
             raise
 
     def _count_workers(self) -> None:
-        self._policy.arrivals.workers = max(1, len(self._roster.members))
+        self._policy.arrivals.workers = max(1, len(self._workers.members))
 
-    def _enqueue(self, job: _Job) -> None:
+    def _enqueue(self, job: EncodeJob) -> None:
         now = asyncio.get_running_loop().time()
         job.ticket = self._batcher.push(job, now, job.item.tokens, job.latest_start)
-        self._wake_at(now)
+        self._alarm.set(now)  # so that the items of one request are seen together
 
-    def _wake_at(self, when: float) -> None:
-        """Look at the queue then; at the earliest once everything that is already due has run, so that the items of
-        one request are seen together."""
-        if self._timer is not None and self._timer.when() <= when:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(when, self._dispatch)
-
-    def _abandon(self, job: _Job) -> None:
+    def _abandon(self, job: EncodeJob) -> None:
         if job.ticket is not None:
             self._batcher.remove(job.ticket)
-        elif job.done.done() and not job.done.cancelled() and job.done.exception() is None:
-            self.release(job.done.result()[0])  # it arrived in the very turn of the loop that cancelled its reader
+        elif (embedding := job.untaken) is not None:
+            self.release(embedding)
 
     def _dispatch(self) -> None:
-        """Start every batch that is due, and set the timer for the next one."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Start every batch that is due, and set the alarm for the next one."""
+        self._alarm.off()
         now = asyncio.get_running_loop().time()
-        while (member := self._next_worker()) is not None and (due := self._batcher.ready_at()) is not None:
+        batcher, workers = self._batcher, self._workers
+        while (member := workers.next(batcher.head_tokens())) is not None and (due := batcher.ready_at()) is not None:
             if due > now:
-                self._wake_at(due)
+                self._alarm.set(due)
                 return
-            self._start(member, self._batcher.take(now))
+            self._start(member, batcher.take(now))
 
-    def _next_worker(self) -> _Member | None:
-        """An idle worker, or None if there is none, or if a busy one would be through with the queue's head sooner."""
-        members = self._roster.members
-        idle = {name: member.load for name, member in members.items() if not member.running_tokens}
-        if not idle:
-            return None
-        tokens = self._batcher.head_tokens()
-        name = self._policy.placement.choose(idle, tokens)
-        busy = {other: member.load for other, member in members.items() if member.running_tokens}
-        return None if sooner_elsewhere({**busy, name: idle[name]}, name, tokens) else members[name]
-
-    def _start(self, member: _Member, jobs: list[_Job]) -> None:
+    def _start(self, member: EncodeMember, jobs: list[EncodeJob]) -> None:
         member.running_tokens = sum(job.item.tokens for job in jobs)
         for job in jobs:
             job.ticket = None
@@ -176,7 +133,7 @@ class EncodePool:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _run(self, member: _Member, jobs: list[_Job]) -> None:
+    async def _run(self, member: EncodeMember, jobs: list[EncodeJob]) -> None:
         started = asyncio.get_running_loop().time()
         try:
             batch = await member.stage.encode([job.item for job in jobs])
@@ -185,46 +142,33 @@ class EncodePool:
                 self._retry(job, lost)
         except EAServeError as error:
             for job in jobs:
-                _fail(job, error)
+                job.fail(error)
         else:
             self._learn(member, jobs, batch.seconds)
             self._settle(member.stage, jobs, batch, started)
         finally:
-            self._rest(member)
+            self._workers.rest(member)
             self._dispatch()
 
-    def _rest(self, member: _Member) -> None:
-        member.running_tokens = 0
-        members, name = self._roster.members, member.stage.name
-        if members.get(name) is member:  # it may have been lost, and may have a successor
-            members[name] = members.pop(name)
-
-    def _learn(self, member: _Member, jobs: list[_Job], seconds: float) -> None:
+    def _learn(self, member: EncodeMember, jobs: list[EncodeJob], seconds: float) -> None:
         self._policy.service.observe(len(jobs), seconds)
         member.rate.observe(member.running_tokens, seconds)
         self._observer.batch_encoded(member.stage.name, len(jobs), member.running_tokens, seconds)
 
-    def _settle(self, worker: EncodeStage, jobs: list[_Job], batch: EncodedBatch, started: float) -> None:
+    def _settle(self, worker: EncodeStage, jobs: list[EncodeJob], batch: EncodedBatch, started: float) -> None:
         if len(batch.results) != len(jobs):
             error = EAServeError(f"{worker.name} answered {len(jobs)} media items with {len(batch.results)} results")
             batch = EncodedBatch([*batch.results, *[error] * len(jobs)][: len(jobs)], batch.seconds)
         for job, result in zip(jobs, batch.results, strict=True):
-            if isinstance(result, EAServeError):
-                _fail(job, result)
-            elif (wrong := _mismatch(job.item, result)) is not None:
-                self.release(result)
-                _fail(job, wrong)
-            elif job.done.done():
-                self.release(result)
-            else:
-                times = ItemTimes(started - job.submitted, batch.seconds, len(jobs), worker.name)
-                job.done.set_result((replace(result, worker=worker.name), times))
+            times = ItemTimes(started - job.submitted, batch.seconds, len(jobs), worker.name)
+            if (untaken := job.settle(result, times)) is not None:
+                self.release(untaken)
 
-    def _retry(self, job: _Job, lost: WorkerLost) -> None:
+    def _retry(self, job: EncodeJob, lost: WorkerLost) -> None:
         if job.done.done():
             return
         if job.attempts >= MAX_ATTEMPTS or not self.staffed:
-            _fail(job, lost)
+            job.fail(lost)
         else:
             self._observer.redone("encode")
             self._enqueue(job)
@@ -235,21 +179,5 @@ class EncodePool:
             self._buffers.release(ref)
 
 
-def _fail(job: _Job, error: EAServeError) -> None:
-    if not job.done.done():
-        job.done.set_exception(error)
-
-
 def no_encoder() -> Unavailable:
     return Unavailable("no encode worker is alive; requests without media are still served", retry_after=5)
-
-
-def _mismatch(item: MediaItem, embedding: EmbeddingRef) -> EAServeError | None:
-    """An embedding must be the item's own and as long as the prompt expects."""
-    if embedding.key != item.key:
-        return EAServeError(f"encode answered item {item.key[:12]} with an embedding of {embedding.key[:12]}")
-    if embedding.tokens != item.tokens:
-        return EAServeError(
-            f"item {item.key[:12]} was encoded to {embedding.tokens} tokens; its prompt has room for {item.tokens}"
-        )
-    return None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
 
-from easerve.errors import DeadlineExceeded
 from easerve.pipeline.cache import EmbeddingCache
+from easerve.pipeline.deadline import Wait, Watch, overdue
 from easerve.pipeline.door import Place
 from easerve.pipeline.encode import EncodePool
 from easerve.pipeline.media import Reload, RequestMedia
@@ -22,8 +21,7 @@ from easerve.policy.offload import Offload
 from easerve.policy.slack import Slack
 from easerve.request import Request, TokenOutput
 
-T = TypeVar("T")
-Event = TokenOutput | SequenceFailed
+Event = TokenOutput | SequenceFailed | Wait
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,11 @@ class Pipeline:
                 times,
                 events.put_nowait,
             )
+            watch = Watch(events.put_nowait)
+            exits.callback(watch.close)
             running = exits.enter_context(_started(request, around))
             while running:
-                output = await self._next(events, times)
+                output = await self._next(events, watch, times)
                 if output.sequence_id not in running:
                     continue  # ended while this was on its way
                 if isinstance(output, SequenceFailed):
@@ -109,7 +109,12 @@ class Pipeline:
         if not media.items:
             return
         latest_start = self.slack.latest_start(times.received, self.encode_pool.expected_seconds())
-        await _within(self.deadlines.encode, "encode", media.fetch(latest_start))
+        seconds = self.deadlines.encode
+        try:
+            async with asyncio.timeout(seconds):
+                await media.fetch(latest_start)
+        except TimeoutError:
+            raise overdue("encode", seconds) from None
         for spent in media.times.values():
             times.items.append(spent)
             self.observer.item_encoded(spent)
@@ -126,12 +131,20 @@ class Pipeline:
         self.observer.prefill_routed(where)
         return where
 
-    async def _next(self, events: asyncio.Queue[Event], times: RequestTimes) -> Event:
-        if not events.empty():
-            return events.get_nowait()
+    async def _next(
+        self, events: asyncio.Queue[Event], watch: Watch, times: RequestTimes
+    ) -> TokenOutput | SequenceFailed:
         if times.first_token is None:
-            return await _within(self.deadlines.first_token, "prefill", events.get())
-        return await _within(self.deadlines.next_token, "decode", events.get())
+            watch.begin("prefill", self.deadlines.first_token)
+        else:
+            watch.begin("decode", self.deadlines.next_token)
+        while True:
+            event = await events.get()
+            if not isinstance(event, Wait):
+                watch.end()
+                return event
+            if event is watch.current:  # else what it waited for has come meanwhile
+                raise overdue(event.stage, event.seconds)
 
     def _finish(self, times: RequestTimes) -> None:
         if times.encoded is not None and times.first_token is not None:
@@ -156,11 +169,3 @@ def _stamp(times: RequestTimes) -> None:
     if times.first_token is None:
         times.first_token = times.last_token
     times.output_tokens += 1
-
-
-async def _within(seconds: float, stage: str, work: Awaitable[T]) -> T:
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError:
-        raise DeadlineExceeded(f"{stage} did not answer within {seconds:g} s") from None

@@ -22,7 +22,7 @@ class _Member:
 
 class Assignment:
     """A sequence on its worker, where it weighs the tokens it has to prefill until its first is out, and those it may
-    still bring until it ends. `end` is called exactly once."""
+    still bring until it ends. Either `end` or `cancel` is called, once."""
 
     def __init__(self, member: _Member, job: SequenceJob, answers: AnswerLength) -> None:
         self._member = member
@@ -44,11 +44,14 @@ class Assignment:
         if output.finish_reason is not None:
             self._answers.observe(produced)
 
-    def end(self, *, cancel: bool) -> None:
-        """The sequence is over here; `cancel` tells the worker, when it has not ended by itself."""
+    def end(self) -> None:
+        """The sequence has ended here by itself."""
         self._weigh(0)
-        if cancel:
-            self._member.stage.cancel(self._job.sequence_id)
+
+    def cancel(self) -> None:
+        """End it here, and tell the worker."""
+        self._weigh(0)
+        self._member.stage.cancel(self._job.sequence_id)
 
     def _to_come(self, produced: int) -> int:
         return 0 if self._job.hand_over else self._answers.expect(self._job.sampling.max_tokens - produced)

@@ -77,7 +77,7 @@ class SequenceRun:
         if self._placing is not None:
             self._placing.cancel()
         if self._assignment is not None:
-            self._assignment.end(cancel=True)
+            self._assignment.cancel()
             self._assignment = None
         self._drop_kv()
 
@@ -179,7 +179,7 @@ class SequenceRun:
     def _end_assignment(self) -> None:
         """The worker has ended it by itself."""
         if self._assignment is not None:
-            self._assignment.end(cancel=False)
+            self._assignment.end()
             self._assignment = None
 
     def _drop_kv(self) -> None:

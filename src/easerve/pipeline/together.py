@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 async def all_or_nothing(work: Sequence[Awaitable[T]]) -> list[T]:
     """Results in order; the first error cancels the others, waits for them to end, and is raised."""
+    if len(work) == 1:  # most often, and not worth a task
+        return [await work[0]]
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         return await asyncio.gather(*tasks)

@@ -113,10 +113,6 @@ class ByteLRU(Generic[V]):
         """Discard all that nobody uses, whatever room there is. Returns it to be freed."""
         return [self._evict_oldest() for _ in range(len(self._unpinned))]
 
-    def clear(self) -> list[V]:
-        """Discard everything. Returns what nobody uses; the rest leaves with its last pin."""
-        return [value for key in list(self._entries) for value in self.discard(key)]
-
     def _pin(self, key: str, entry: _Entry[V]) -> None:
         self._pins[key] = self._pins.get(key, 0) + 1
         if key in self._unpinned:

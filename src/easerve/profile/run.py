@@ -11,7 +11,7 @@ import msgspec
 import torch
 
 from easerve.costs.pictures import picture_size
-from easerve.costs.profile_file import Machine, Model, Profile
+from easerve.costs.profile_file import Machine, Model, Profile, ServerTime
 from easerve.costs.shapes.find import find_shape
 from easerve.costs.shapes.language import ACTIVATION
 from easerve.engine.choice import EngineName
@@ -25,7 +25,7 @@ from easerve.profile.plan import STAGES, Plan, Stage
 from easerve.profile.timing import Stopwatch
 from easerve.profile.transfer import transfer_kind, transfer_times
 from easerve.workers.loading import Engines, load_engines
-from easerve.workers.spec import Device, StageName, WorkerSpec, bind_to_cores
+from easerve.workers.spec import Device, StageName, WorkerSpec, bind_to_cores, cuda_environment
 
 Report = Callable[[Stage, Any], None]  # told of each point as it is measured
 
@@ -120,16 +120,16 @@ def merged(old: Profile, new: Profile) -> Profile:
         new,
         kv_tokens=new.kv_tokens or old.kv_tokens,
         transfer_kind=new.transfer_kind or old.transfer_kind,
+        slowdown=new.slowdown or old.slowdown,
+        server=old.server if new.server == ServerTime() else new.server,
         **gained,
     )
 
 
 def bind(device: Device) -> None:
     """Keep this process on the device."""
-    if device.kind == "cuda":
-        seen = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
-        os.environ["CUDA_VISIBLE_DEVICES"] = seen[device.indices[0]] if seen else str(device.indices[0])
-    else:
+    os.environ.update(cuda_environment(device))
+    if device.kind == "cpu":
         bind_to_cores(device)
 
 

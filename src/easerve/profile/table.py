@@ -8,7 +8,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from easerve.costs.profile_file import Profile
+from easerve.costs.profile_file import Profile, ServerTime
 
 Cells = dict[tuple[int, int], float]  # seconds by row and column
 
@@ -34,6 +34,17 @@ def _tables(profile: Profile) -> Iterator[Table]:
         table = _bare(f"transfer over {profile.transfer_kind}", ["bytes", "ms", "GB/s"])
         for one in profile.transfer:
             table.add_row(f"{one.nbytes:,}", _milliseconds(one.seconds), f"{one.nbytes / one.seconds / 1e9:.2f}")
+        yield table
+    if profile.server != ServerTime():
+        table = _bare("a server adds, CPU ms", ["request", "picture", "megapixel", "token", "step"])
+        server = profile.server
+        seconds = (server.request, server.picture, server.pixel * 1e6, server.token, server.step)
+        table.add_row(*map(_milliseconds, seconds))
+        yield table
+    if profile.slowdown:
+        table = _bare("slowed down by other cores", ["stage", "beside", "times as long"])
+        for pair in profile.slowdown:
+            table.add_row(pair.stage, pair.beside, f"{pair.factor:.2f}")
         yield table
 
 

@@ -15,18 +15,21 @@ from easerve.scenarios.describe import Scenario
 _FILES = Path(__file__).with_name("published")
 
 
-@cache
 def scenarios() -> Mapping[str, Scenario]:
     """All of them by name, in the order of their names."""
-    return {file.stem: _read(file) for file in sorted(_FILES.glob("*.yaml"))}
+    return {name: find_scenario(name) for name in _names()}
 
 
+@cache
 def find_scenario(name: str) -> Scenario:
     """Raises BadRequest for a name that is none."""
-    known = scenarios()
-    if name not in known:
-        raise BadRequest(f"no scenario is called {name!r}; there are {', '.join(known)}")
-    return known[name]
+    if name not in _names():
+        raise BadRequest(f"no scenario is called {name!r}; there are {', '.join(_names())}")
+    return _read(_FILES / f"{name}.yaml")
+
+
+def _names() -> list[str]:
+    return sorted(file.stem for file in _FILES.glob("*.yaml"))
 
 
 def _read(file: Path) -> Scenario:

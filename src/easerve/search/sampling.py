@@ -7,7 +7,7 @@ from itertools import islice
 from random import Random
 from statistics import fmean
 
-from easerve.bench.pictures import sketch
+from easerve.bench.drawing import SKETCHED
 from easerve.bench.workloads import Workload
 from easerve.costs.base import ItemSize
 from easerve.errors import BadRequest
@@ -28,10 +28,10 @@ class Sample:
 
 def sample(workload: Workload, world: World) -> Sample:
     """In this world's sizes and tokens. Raises BadRequest for no requests, and for such as have no size."""
-    found = [sizes(one, world.text) for one in islice(workload.requests(Random(0), sketch), SAMPLE)]
+    found = [sizes(one, world.text) for one in islice(workload.requests(Random(0), SKETCHED), SAMPLE)]
     if not found:
         raise BadRequest("the workload has no requests")
-    media = [[world.size(picture.height, picture.width) for picture in one.pictures] for one in found]
+    media = [[world.item(item) for item in one.media] for one in found]
     items = [item for one in media for item in one]
     prompts = [
         one.text_tokens + sum(item.tokens for item in its_items) for one, its_items in zip(found, media, strict=True)

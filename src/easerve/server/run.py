@@ -15,7 +15,7 @@ from easerve.api.app import create_app
 from easerve.api.backend import PictureLoader
 from easerve.api.options import ApiOptions
 from easerve.api.service import load_served_model
-from easerve.config import Deployment, WorkerPlan, engine_of, model_folder, plan_workers, problems, served_name
+from easerve.config import Deployment, WorkerPlan, bounded, engine_of, model_folder, plan_workers, problems, served_name
 from easerve.errors import StartupError
 from easerve.media import MediaLoader, PictureStore
 from easerve.models.base import Family
@@ -67,6 +67,7 @@ async def running(
     if faults := problems(deployment):
         raise StartupError("; ".join(faults))
     plans = plan_workers(deployment)
+    deployment = bounded(deployment, plans)
     async with AsyncExitStack() as exits:
         listener = exits.enter_context(listening(host, port))
         family = load_family(model_folder(deployment))

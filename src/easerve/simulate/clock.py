@@ -65,6 +65,14 @@ class VirtualLoop(BaseEventLoop):
     def time(self) -> float:
         return self._now
 
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Without what a loop that threads and debuggers look at does besides: it is most of what a run calls."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:

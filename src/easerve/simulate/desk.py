@@ -16,7 +16,8 @@ from easerve.simulate.memory import VirtualMemory
 
 @dataclass(frozen=True)
 class Station:
-    """Where a desk stands. `woken` is to be set when there is work."""
+    """Where a desk stands. `woken` is to be set when there is work. `around`: seconds that a worker spends around an
+    engine step."""
 
     worker: str
     costs: StageCosts
@@ -24,6 +25,7 @@ class Station:
     memory: VirtualMemory
     link: LinkCosts
     woken: asyncio.Event
+    around: float = 0.0
 
 
 class Desk(ABC):
@@ -46,10 +48,10 @@ class Desk(ABC):
     def lose(self, lost: WorkerLost) -> None:
         """End everything outstanding."""
 
-    async def spend(self, seconds: Seconds, claim: float | None = None) -> float:
+    async def spend(self, seconds: Seconds, kind: str, claim: float | None = None) -> float:
         """How long the piece took in the end."""
         now = asyncio.get_running_loop().time
         began = now()
-        await self.station.device.work(seconds, claim)
+        await self.station.device.work(seconds, claim, kind)
         self.busy += now() - began
         return now() - began

@@ -38,7 +38,7 @@ class EncodeDesk(Desk):
         items, answer = self._batches[0]
         sizes, costs = [self._size(item) for item in items], self.station.costs
         claim = self._shares.claim(sizes, asyncio.get_running_loop().time())
-        seconds = await self.spend(lambda share, beside: costs.encode(sizes, share, beside), claim)
+        seconds = await self.spend(lambda share, beside: costs.encode(sizes, share, beside), "encode", claim)
         self._batches.popleft()
         answer.set_result(EncodedBatch([self._embedding(item) for item in items], seconds))
 

@@ -52,8 +52,9 @@ class GenerateDesk(Desk):
             self._inbox.popleft()()
         if self.batching.has_work():
             sizes = [ChunkSize(chunk.count, chunk.start) for chunk in self.batching.begin(self._now())]
-            costs = self.station.costs
-            await self.spend(lambda share, beside: costs.step(sizes, share, beside))
+            costs, around = self.station.costs, self.station.around
+            kind = "prefill" if any(size.new > 1 for size in sizes) else "decode"
+            await self.spend(lambda share, beside: around + costs.step(sizes, share, beside), kind)
             self._report(self.batching.end(self._now()))
 
     def lose(self, lost: WorkerLost) -> None:

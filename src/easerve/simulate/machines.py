@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from easerve.config import WorkerPlan
@@ -11,13 +11,17 @@ from easerve.costs.base import StageCosts
 from easerve.costs.hardware import find_hardware
 from easerve.costs.links import Link, make_link
 from easerve.costs.make import make_costs
-from easerve.costs.pictures import picture_size
 from easerve.costs.profile_file import read_profile
 from easerve.costs.profiled import ProfiledLink
 from easerve.costs.shapes.find import model_folder
+from easerve.costs.sharing import Contention
 from easerve.errors import StartupError
+from easerve.simulate.media import media_size
 from easerve.simulate.server import World
 from easerve.simulate.text import by_tokenizer, by_words
+
+# The system gives each of several processes on a core its turn, and a turn is the whole core with its whole memory
+CORES = Contention(saturating=1.0, drawn=0.0, interference=0.0)
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,16 @@ class Machines:
         def costs(plan: WorkerPlan) -> StageCosts:
             return encoders if plan.stages == E else whole
 
-        link = self._link()
+        link, measured = self._link(), None if self.profile is None else read_profile(self.profile)
         sources = {**getattr(whole, "sources", {}), "link": f"{self.link} link: {link.source}"}
         folder = model_folder(model)
         text = by_words if folder is None else by_tokenizer(folder)
-        return World(self.name, costs, picture_size(model), link, text, sources)
+        takes, size = media_size(model)
+        world = World(self.name, costs, size, link, takes, text=text, sources=sources)
+        if measured is None:
+            return world
+        slowdowns = {(one.stage, one.beside): one.factor for one in measured.slowdown}
+        return replace(world, added=measured.server, slowdowns=slowdowns)
 
     @property
     def name(self) -> str:
@@ -63,7 +72,10 @@ class Machines:
         return ProfiledLink(profile, self.profile) if profile.transfer else make_link("shm")
 
     def _costs(self, model: str, hardware: str) -> StageCosts:
-        return make_costs(model, hardware, tp=self.tp, precision=self.precision, profile=self.profile)
+        contention = CORES if hardware == "cpu" else None
+        return make_costs(
+            model, hardware, tp=self.tp, precision=self.precision, profile=self.profile, contention=contention
+        )
 
 
 def parse_hardware(text: str) -> tuple[str, int | None]:

@@ -19,8 +19,8 @@ PEERS: Mapping[str, Mapping[str, Any]] = {
     "vllm": {"topology": "aggregated", **_WHATEVER_IS_QUEUED},
     # an encode worker ahead of prefill and decode, both fed in turn
     "vllm-epd": {"topology": "e-pd", **_WHATEVER_IS_QUEUED},
-    # one item per forward, workers in turn, whatever their load
-    "dynamo": {"topology": "e-p-d", "batching": "greedy", "encode_batch": 1, "placement": "round_robin"},
+    # an encode worker that takes one item per forward, ahead of prefill and decode, all fed in turn
+    "dynamo": {"topology": "e-pd", "batching": "greedy", "encode_batch": 1, "placement": "round_robin"},
 }
 
 

@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from easerve.bench.workers import Busy
 from easerve.config import Deployment, WorkerPlan
 from easerve.config.topology import EP, E
 from easerve.costs.base import ItemSize, LinkCosts, StageCosts
+from easerve.costs.profile_file import ServerTime
 from easerve.engine.partition.options import PartitionOptions
 from easerve.engine.timed.batching import ContinuousBatching
+from easerve.errors import BadRequest
 from easerve.pipeline.observer import Observer
-from easerve.request import MediaItem
+from easerve.request import MediaItem, Modality
 from easerve.server.wiring import Shifts, make_pipeline
 from easerve.simulate.desk import Station
-from easerve.simulate.device import Device
+from easerve.simulate.device import Device, Host, Slowdowns
 from easerve.simulate.encoding import EncodeDesk
+from easerve.simulate.front_end import FrontEnd
 from easerve.simulate.generating import GenerateDesk
 from easerve.simulate.memory import VirtualMemory
-from easerve.simulate.sharing import make_shares
+from easerve.simulate.requests import Item
+from easerve.simulate.sharing import UNITS, make_shares
 from easerve.simulate.text import TextTokens, by_words
 from easerve.simulate.worker import VirtualWorker
+from easerve.workers.spec import usable_cores
+
+WORDS: Mapping[Modality, str] = {"image": "pictures", "audio": "sound", "video": "video"}
 
 
 @dataclass(frozen=True)
 class World:
     """What a simulation takes for true: how long things take, and what the encoder sees of a picture; and where it has
-    that from: `name` in short, `sources` by what they are of."""
+    that from: `name` in short, `sources` by what they are of. What a server adds to its engines, and what its devices
+    slow each other down by, is nothing where it is not known."""
 
     name: str
     costs: Callable[[WorkerPlan], StageCosts]
-    size: Callable[[int, int], ItemSize]  # of height and width in pixels
+    size: Callable[[int, int], ItemSize]  # of a picture's height and width in pixels, or of 1 and a clip's samples
     link: LinkCosts  # between any two workers
+    takes: Modality = "image"
     text: TextTokens = by_words
     sources: Mapping[str, str] = field(default_factory=dict)
+    added: ServerTime = field(default_factory=ServerTime)
+    slowdowns: Slowdowns = field(default_factory=dict)
+
+    def item(self, one: Item | MediaItem) -> ItemSize:
+        """What the encoder sees of it. Raises BadRequest for what it does not take."""
+        if one.modality != self.takes:
+            raise BadRequest(f"the model takes {WORDS[self.takes]}, not {WORDS[one.modality]}")
+        return self.size(one.height, one.width)
 
 
 class VirtualServer:
@@ -50,7 +67,9 @@ class VirtualServer:
         self.deployment = deployment
         self._plans = {plan.name: plan for plan in plans}
         self.world = world
-        self._devices = {str(plan.device): Device() for plan in plans}
+        host = Host(world.slowdowns)
+        self._devices = {place: Device(host) for place in dict.fromkeys(str(plan.device) for plan in plans)}
+        self.front_end = FrontEnd(world.added, [*self._devices.values(), *_spare(plans)])
         self._shifts = Shifts(self.pipeline)
         self._earlier: dict[tuple[str, str], float] = {}  # busy seconds of workers that were lost
 
@@ -91,18 +110,22 @@ class VirtualServer:
     def _make(self, plan: WorkerPlan) -> VirtualWorker:
         costs, device, coresident = self.world.costs(plan), self._devices[str(plan.device)], plan.stages == EP
         options = self.deployment.partition_options if coresident else PartitionOptions()
-        shares = make_shares(options, costs, self.world.size)
+        shares = make_shares(options, costs, self.world.size(*UNITS[self.world.takes]))
         device.held = shares.held
-        station = Station(plan.name, costs, device, self.memory, self.world.link, asyncio.Event())
+        world = self.world
+        station = Station(plan.name, costs, device, self.memory, world.link, asyncio.Event(), world.added.step)
         beside = replace(station, woken=asyncio.Event()) if coresident else station
         return VirtualWorker(
             plan.name,
             plan.stages,
-            EncodeDesk(station, self._size, shares) if "encode" in plan.stages else None,
+            EncodeDesk(station, self.world.item, shares) if "encode" in plan.stages else None,
             GenerateDesk(beside, ContinuousBatching.sized(self.deployment.engine_options, costs))
             if plan.stages != E
             else None,
         )
 
-    def _size(self, item: MediaItem) -> ItemSize:
-        return self.world.size(item.height, item.width)
+
+def _spare(plans: Sequence[WorkerPlan]) -> list[Device]:
+    """A core for each that no worker is bound to."""
+    taken = {core for plan in plans if plan.device.kind == "cpu" for core in plan.device.indices}
+    return [Device() for _ in range(len(usable_cores()) - len(taken))]

@@ -1,21 +1,24 @@
 """Who holds which part of a device in virtual time: the partitioning rules over a profile that the costs give.
 
-As a worker measures it at its start: batches of one size of picture, on parts of the device beside a prefill, and alone
+As a worker measures it at its start: batches of one size of item, on parts of the device beside a prefill, and alone
 on all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
+from easerve.bench.clips import RATE
 from easerve.costs.base import ItemSize, StageCosts
 from easerve.engine.partition.options import PartitionOptions
 from easerve.policy.partition import Dynamic, EncodeProfile, Partitioning, SafeRange, Static, Unpartitioned
 from easerve.policy.rates import TokenRate
+from easerve.request import Modality
 
 WHOLE = 16  # parts that a device is counted in, as fine as SMs can be split where they come in groups of 8
 CHOICES = tuple(range(2, WHOLE, 2))
-PICTURE_SIDE = 224  # pixels; larger pictures count as several of these
+# Height and width of what a batch is counted in; larger items count as several
+UNITS: Mapping[Modality, tuple[int, int]] = {"image": (224, 224), "audio": (1, 5 * RATE)}
 
 
 class Shares:
@@ -38,9 +41,8 @@ class Shares:
         return None if units is None else units / WHOLE
 
 
-def make_shares(options: PartitionOptions, costs: StageCosts, size: Callable[[int, int], ItemSize]) -> Shares:
-    """What the options come to on a device of these costs; `size` is that of a picture by height and width."""
-    item = size(PICTURE_SIDE, PICTURE_SIDE)
+def make_shares(options: PartitionOptions, costs: StageCosts, item: ItemSize) -> Shares:
+    """What the options come to on a device of these costs; batches are counted in such items."""
     match options.name:
         case "none":
             rule: Partitioning = Unpartitioned()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from easerve.errors import TransferError
 from easerve.request import TensorRef
 
+TransferName = Literal["auto", "shm", "zmq", "nixl"]  # what can be asked for; auto: what suits where the processes are
 DEADLINE_SECONDS = 10.0  # far above any honest transfer on one host, and below the patience of a client
 
 

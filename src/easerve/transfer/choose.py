@@ -7,18 +7,17 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 from easerve.errors import EAServeError, StartupError, TransferError
 from easerve.request import TensorRef
-from easerve.transfer.base import DEADLINE_SECONDS, Transfer
+from easerve.transfer.base import DEADLINE_SECONDS, Transfer, TransferName
 from easerve.transfer.nixl_agent import is_installed as nixl_is_installed
 from easerve.transfer.nixl_backend import Nixl
 from easerve.transfer.shm import SharedMemory
 from easerve.transfer.zeromq import ZeroMQ
 
-Kind = Literal["auto", "shm", "zmq", "nixl"]
-KINDS: tuple[Kind, ...] = ("auto", "shm", "zmq", "nixl")
+KINDS: tuple[TransferName, ...] = get_args(TransferName)
 
 
 class Locality(Enum):

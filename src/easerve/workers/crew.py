@@ -10,25 +10,21 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import psutil
 import zmq
 
 from easerve.errors import EAServeError
-from easerve.transfer.arrays import ArrayStore
-from easerve.transfer.choose import make_transfer
 from easerve.workers.connection import connect
 from easerve.workers.messages import GaveUp, Heartbeat, Message, Progress, Ready, Stop, ToWorker, pack
 from easerve.workers.spec import WorkerSpec
-from easerve.workers.stage import Desk, Loop, Send, StageLoop
+from easerve.workers.stage import Loop, Send
 
 if TYPE_CHECKING:
-    from easerve.workers.sharing import SharedDevice
-    from easerve.workers.shelf import Shelf
+    from easerve.workers.assembly import Reporter
 
-AT_HAND_BYTES = 256 * 2**20  # of embeddings that local prefill finds without a transfer
 END_SECONDS = 2.0  # for the piece of work that a loop is at
 
 logger = logging.getLogger(__name__)
@@ -42,8 +38,7 @@ class Crew:
         self._identity = identity
         self._context = context
         self._loops: Sequence[Loop] = ()
-        self._shelf: Shelf | None = None
-        self._shared: SharedDevice | None = None
+        self._reporters: Sequence[Reporter] = ()
         self._failed = False
         self._threads = [threading.Thread(target=self._run, args=(self._load,), name="stage", daemon=True)]
 
@@ -68,8 +63,8 @@ class Crew:
         for loop in self._loops:
             for desk in loop.desks:
                 beat = desk.report(beat)
-        for part in (self._shelf, self._shared):
-            beat = beat if part is None else part.report(beat)
+        for reporter in self._reporters:
+            beat = reporter.report(beat)
         return beat
 
     def end(self) -> int:
@@ -103,63 +98,33 @@ class Crew:
     def _load(self, send: Send) -> Loop:
         started = time.monotonic()
         send(Progress("importing torch"))
-        from easerve.workers.encoding import EncodeDesk
-        from easerve.workers.generating import GenerateDesk
-        from easerve.workers.loading import load_engines
-        from easerve.workers.media import MediaLoop
-        from easerve.workers.sharing import share_device
-        from easerve.workers.shelf import Shelf
+        from easerve.workers.assembly import assemble
 
-        spec = self._spec
-
-        def progress(text: str) -> None:
-            send(Progress(text))
-
-        engines = load_engines(spec, progress)
-        if spec.coresident:
-            self._shared = share_device(spec, engines, progress)
-            engines = self._shared.engines
-        transfer = make_transfer(spec.transfer, Path(spec.run_folder), self._identity)
-        shelf = Shelf(transfer, spec.device.torch_name, AT_HAND_BYTES if spec.coresident else 0)
-        encode: list[Desk] = []
-        if engines.encoder is not None:
-            encode.append(EncodeDesk(engines.encoder, ArrayStore(transfer), shelf, send))
-
-        def generate(own_send: Send) -> list[Desk]:
-            return [GenerateDesk(engines.language_model, shelf, own_send)] if engines.language_model else []
-
-        self._shelf = shelf
-        loops: list[Loop]
-        if spec.coresident:
-            loops = [StageLoop(encode), self._beside("prefill", lambda own_send: StageLoop(generate(own_send)))]
-        else:
-            loops = [StageLoop([*encode, *generate(send)])]
-        if (media := spec.media) is not None:
-            loops.append(self._beside("media", lambda own_send: MediaLoop(media, ArrayStore(transfer), own_send)))
-        self._loops = loops
+        made = assemble(self._spec, self._identity, lambda text: send(Progress(text)))
+        self._reporters = made.reporters
+        (_, own), *others = made.loops.items()
+        self._loops = [own(send), *(self._beside(name, make) for name, make in others)]
         send(
             Ready(
                 pid=os.getpid(),
-                stages=list(spec.stages),
+                stages=list(self._spec.stages),
                 load_seconds=time.monotonic() - started,
                 resident_bytes=psutil.Process().memory_info().rss,
-                max_tokens_per_sequence=engines.max_tokens_per_sequence,
+                max_tokens_per_sequence=made.max_tokens_per_sequence,
             )
         )
         return self._loops[0]
 
     def _beside(self, name: str, make: Callable[[Send], Loop]) -> Loop:
         """A loop in a thread of its own, with a connection of its own."""
-        made: list[Loop] = []
-        there = threading.Event()
+        made: SimpleQueue[Loop] = SimpleQueue()
 
         def prepare(send: Send) -> Loop:
-            made.append(make(send))
-            there.set()
-            return made[0]
+            loop = make(send)
+            made.put(loop)
+            return loop
 
         thread = threading.Thread(target=self._run, args=(prepare,), name=name, daemon=True)
         thread.start()
         self._threads.append(thread)  # only now: one that has not begun looks like one that has ended
-        there.wait()
-        return made[0]
+        return made.get()

@@ -8,7 +8,7 @@ import os
 import sys
 from collections import deque
 
-from easerve.workers.spec import Device, WorkerSpec
+from easerve.workers.spec import WorkerSpec, cuda_environment
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def _environment(spec: WorkerSpec) -> dict[str, str]:
     threads = str(len(spec.device.indices) if spec.device.kind == "cpu" else 1)
     return {
         **os.environ,
-        **_visible(spec.device),
+        **cuda_environment(spec.device),
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "TOKENIZERS_PARALLELISM": "false",
@@ -91,10 +91,3 @@ def _environment(spec: WorkerSpec) -> dict[str, str]:
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def _visible(device: Device) -> dict[str, str]:
-    if device.kind == "cpu":
-        return {}
-    index, seen = device.indices[0], os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    return {"CUDA_VISIBLE_DEVICES": seen[index] if index < len(seen) and seen[index] else str(index)}

@@ -15,7 +15,7 @@ _PREFIX = "easerve-"
 
 def create() -> Path:
     """A new folder in memory-backed storage, named after this process."""
-    parent = _parent()
+    parent = memory_folder()
     sweep(parent)
     process = psutil.Process()
     started = int(process.create_time())
@@ -33,7 +33,8 @@ def sweep(parent: Path) -> None:
             remove(folder)
 
 
-def _parent() -> Path:
+def memory_folder() -> Path:
+    """Where folders are kept in memory, so that shared memory is memory; where there is no such place, any other."""
     memory = Path("/dev/shm")
     return memory if memory.is_dir() else Path(tempfile.gettempdir())
 

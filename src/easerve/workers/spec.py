@@ -14,9 +14,9 @@ from easerve.engine.partition.options import PartitionOptions
 from easerve.engine.torch.options import EngineOptions
 from easerve.errors import StartupError
 from easerve.media.options import MediaOptions
+from easerve.transfer.base import TransferName
 
 StageName = Literal["encode", "prefill", "decode"]
-TransferName = Literal["auto", "shm", "zmq", "nixl"]
 ProgressReport = Callable[[str, str], None]  # worker, what it is doing
 
 
@@ -59,6 +59,15 @@ def usable_cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def cuda_environment(device: Device) -> dict[str, str]:
+    """What makes a process see this CUDA device alone, as its first; nothing for cores. Devices are numbered among
+    those this process sees."""
+    if device.kind == "cpu":
+        return {}
+    index, seen = device.indices[0], os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return {"CUDA_VISIBLE_DEVICES": seen[index] if index < len(seen) and seen[index] else str(index)}
 
 
 def bind_to_cores(device: Device) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from easerve.bench.pictures import Draw, picture
+from easerve.bench.drawing import DRAWN, Draw
 from easerve.bench.request import Request
 
 
@@ -31,5 +31,5 @@ class Workload(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @abstractmethod
-    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
+    def requests(self, rng: Random, draw: Draw = DRAWN) -> Iterator[Request]:
         """Requests without end, unless they are the user's own. Two generators with one seed give the same."""

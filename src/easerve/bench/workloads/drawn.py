@@ -8,7 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from easerve.bench.pictures import Draw, Look, picture
+from easerve.bench.drawing import DRAWN, Draw
+from easerve.bench.pictures import Look
 from easerve.bench.request import Request, user_message
 from easerve.bench.words import text
 from easerve.bench.workloads.base import Pixels, Workload
@@ -25,8 +26,8 @@ class Drawn(Workload):
     output_tokens: int = Field(default=32, ge=1)
     text_share: float = Field(default=0.0, ge=0, le=1)
 
-    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
+    def requests(self, rng: Random, draw: Draw = DRAWN) -> Iterator[Request]:
         while True:
             images = 0 if rng.random() < self.text_share else self.images
-            urls = [draw(self.size, self.look, rng) for _ in range(images)]
+            urls = [draw.picture(self.size, self.look, rng) for _ in range(images)]
             yield Request([user_message(text(self.words, rng), urls)], self.output_tokens)

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from easerve.bench.pictures import Draw, Look, picture
+from easerve.bench.drawing import DRAWN, Draw
+from easerve.bench.pictures import Look
 from easerve.bench.request import Request, user_message
 from easerve.bench.words import text
 from easerve.bench.workloads.base import Pixels, Workload
@@ -32,7 +33,7 @@ class MultiTurn(Workload):
     words: int = Field(default=32, ge=1)
     output_tokens: int = Field(default=32, ge=1)
 
-    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
+    def requests(self, rng: Random, draw: Draw = DRAWN) -> Iterator[Request]:
         # they start at different turns, so that the mix of lengths is the same from the first request on
         running = [self._conversation(rng, draw, skip=index % self.turns) for index in range(self.conversations)]
         while True:
@@ -46,7 +47,7 @@ class MultiTurn(Workload):
     def _conversation(self, rng: Random, draw: Draw, skip: int) -> Iterator[Request]:
         messages: list[dict[str, Any]] = []
         for turn in range(self.turns):
-            urls = [draw(self.size, self.look, rng) for _ in range(self.images)]
+            urls = [draw.picture(self.size, self.look, rng) for _ in range(self.images)]
             messages.append(user_message(text(self.words, rng), urls))
             if turn >= skip:
                 yield Request(tuple(messages), self.output_tokens)

@@ -9,6 +9,7 @@ from easerve.bench.workloads.drawn import Drawn
 from easerve.bench.workloads.multi_turn import MultiTurn
 from easerve.bench.workloads.random_mm import RandomMultimodal
 from easerve.bench.workloads.repeated import Repeated
+from easerve.bench.workloads.spoken import Spoken
 
 NAMED: Mapping[str, Workload] = {
     "image-heavy": Drawn(images=2, size=(224, 224)),
@@ -16,6 +17,7 @@ NAMED: Mapping[str, Workload] = {
     "single-large-image": Drawn(images=1, size=(896, 896)),
     "single-small-image": Drawn(images=1, size=(56, 56)),
     "video": Drawn(images=16, size=(224, 224)),  # a video's frames as pictures
+    "audio": Spoken(),
     "mixed": Drawn(images=2, size=(224, 224), text_share=1 / 3),
     "repeated-media": Repeated(),
     "multi-turn": MultiTurn(),

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from easerve.bench.pictures import Draw, picture
+from easerve.bench.drawing import DRAWN, Draw
 from easerve.bench.request import Request, user_message
 from easerve.bench.workloads.base import Workload
 from easerve.client import data_uri
@@ -32,7 +32,7 @@ class Own(Workload):
     output_tokens: int | None = Field(default=None, ge=1)  # where a request does not say
     repeat: bool = False
 
-    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
+    def requests(self, rng: Random, draw: Draw = DRAWN) -> Iterator[Request]:
         """Raises BadRequest, naming file and line, for what cannot be read."""
         found = self._from_folder() if self.path.is_dir() else self._from_lines()
         if not found:

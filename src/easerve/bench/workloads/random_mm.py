@@ -17,7 +17,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from easerve.bench.pictures import Draw, Look, picture
+from easerve.bench.drawing import DRAWN, Draw
+from easerve.bench.pictures import Look
 from easerve.bench.request import Request, user_message
 from easerve.bench.words import text
 from easerve.bench.workloads.base import Workload
@@ -60,7 +61,7 @@ class RandomMultimodal(Workload):
             raise ValueError("has buckets of several frames: videos cannot be drawn, give them probability 0")
         return kept
 
-    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
+    def requests(self, rng: Random, draw: Draw = DRAWN) -> Iterator[Request]:
         prefix = text(self.prefix_len, rng)
         buckets, shares = list(self.bucket_config), list(self.bucket_config.values())
         while True:
@@ -69,7 +70,7 @@ class RandomMultimodal(Workload):
                 self.limit_mm_per_prompt.get("image", 0),
             )
             chosen = rng.choices(buckets, shares, k=items)
-            urls = [draw((width, height), self.look, rng) for height, width, _ in chosen]
+            urls = [draw.picture((width, height), self.look, rng) for height, width, _ in chosen]
             prompt = " ".join(
                 filter(None, (prefix, text(max(1, _between(self.input_len, self.range_ratio, rng)), rng)))
             )

@@ -16,6 +16,7 @@ from easerve.bench.workloads.names import NAMED
 from easerve.bench.workloads.own import Own
 from easerve.bench.workloads.random_mm import RandomMultimodal
 from easerve.bench.workloads.repeated import Repeated
+from easerve.bench.workloads.spoken import Spoken
 from easerve.errors import BadRequest
 
 KINDS: Mapping[str, type[Workload]] = {
@@ -23,6 +24,7 @@ KINDS: Mapping[str, type[Workload]] = {
     "repeated": Repeated,
     "multi-turn": MultiTurn,
     "random-mm": RandomMultimodal,
+    "spoken": Spoken,
     "own": Own,
 }
 

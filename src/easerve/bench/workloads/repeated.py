@@ -9,7 +9,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from easerve.bench.pictures import Draw, Look, picture
+from easerve.bench.drawing import DRAWN, Draw
+from easerve.bench.pictures import Look
 from easerve.bench.request import Request, user_message
 from easerve.bench.words import text
 from easerve.bench.workloads.base import Pixels, Workload
@@ -27,8 +28,8 @@ class Repeated(Workload):
     words: int = Field(default=64, ge=1)
     output_tokens: int = Field(default=32, ge=1)
 
-    def requests(self, rng: Random, draw: Draw = picture) -> Iterator[Request]:
-        known = [draw(self.size, self.look, rng) for _ in range(self.pictures)]
+    def requests(self, rng: Random, draw: Draw = DRAWN) -> Iterator[Request]:
+        known = [draw.picture(self.size, self.look, rng) for _ in range(self.pictures)]
         weights = list(accumulate(rank**-self.zipf for rank in range(1, self.pictures + 1)))
         while True:
             urls = rng.choices(known, cum_weights=weights, k=self.images)

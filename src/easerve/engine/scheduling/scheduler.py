@@ -3,91 +3,51 @@
 First come, first served. When the pool is full the youngest running sequence gives up its blocks and is computed
 again later (preemption by recompute), so the oldest always gets on. As in vLLM's v1 scheduler. A sequence that came
 with keys and values cannot be computed again without its media: the plan names it, and what it had is set aside.
-
-Numbers of tokens are all it knows of a sequence, so engines that compute and engines that only take time share it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
+from easerve.engine.base import EngineStats
+from easerve.engine.scheduling.plan import Chunk, Displaced, Plan, S
 from easerve.engine.scheduling.pool import BlockPool
-
-
-class Schedulable(Protocol):
-    """A sequence as far as it is scheduled. `computed` tokens have their keys and values, in `blocks` while it runs."""
-
-    computed: int
-    blocks: list[int]
-    imported: bool  # came with keys and values
-
-    @property
-    def uncomputed(self) -> int:
-        """Tokens still to be computed; 1 while decoding."""
-        ...
-
-
-S = TypeVar("S", bound=Schedulable)
-
-
-@dataclass(frozen=True)
-class Chunk(Generic[S]):
-    """The next `count` uncomputed tokens of a sequence."""
-
-    sequence: S
-    count: int
-
-    @property
-    def start(self) -> int:
-        """Index of its first token in the sequence; holds until the sequence advances."""
-        return self.sequence.computed
-
-    @property
-    def end(self) -> int:
-        return self.sequence.computed + self.count
-
-    @property
-    def samples(self) -> bool:
-        """Whether a token comes out: the chunk reaches the sequence's end."""
-        return self.count == self.sequence.uncomputed
-
-
-@dataclass(frozen=True)
-class Displaced(Generic[S]):
-    """An imported sequence that gave up its blocks; what they hold is overwritten once the plan's chunks compute."""
-
-    sequence: S
-    blocks: list[int]
-
-
-@dataclass(frozen=True)
-class Plan(Generic[S]):
-    """What a step does, in this order: set aside the displaced, compute the chunks."""
-
-    chunks: list[Chunk[S]]
-    displaced: list[Displaced[S]]
+from easerve.errors import EAServeError
+from easerve.request import PrefillTimes
 
 
 class Scheduler(Generic[S]):
-    """Owns the queues and the block pool."""
+    """Owns an engine's sequences, their queues and the block pool, and counts what comes of them.
+
+    Per step: `schedule`, then for each chunk that was computed `advance`, and for each token that came of one `token`.
+    """
 
     def __init__(self, pool: BlockPool, block_size: int, max_tokens: int, max_sequences: int) -> None:
         self.pool = pool
         self.waiting: deque[S] = deque()
         self.running: list[S] = []  # oldest first
-        self.preemptions = 0
+        self._sequences: dict[str, S] = {}
         self._displaced: list[Displaced[S]] = []  # since the last plan
         self._block_size = block_size
         self._max_tokens = max_tokens
         self._max_sequences = max_sequences
+        self._preemptions = 0
+        self._prompt_tokens = 0
+        self._output_tokens = 0
 
     def add(self, sequence: S) -> None:
+        """Queue it behind all that wait. Raises EAServeError if there is one with its id already."""
+        if sequence.id in self._sequences:
+            raise EAServeError(f"Sequence {sequence.id!r} is in the engine already; each needs an id of its own.")
+        self._sequences[sequence.id] = sequence
         self.waiting.append(sequence)
 
-    def remove(self, sequence: S) -> None:
-        """Forget it, and take its blocks back."""
+    def remove(self, sequence_id: str) -> None:
+        """Forget a sequence, and take its blocks back; unknown ids are ignored."""
+        sequence = self._sequences.pop(sequence_id, None)
+        if sequence is None:
+            return
         self.pool.give_back(sequence.blocks)
         sequence.blocks = []
         if sequence in self.running:
@@ -95,8 +55,11 @@ class Scheduler(Generic[S]):
         else:
             self.waiting.remove(sequence)
 
-    def schedule(self) -> Plan[S]:
-        """The next step; each of its chunks has its blocks.
+    def has_work(self) -> bool:
+        return bool(self._sequences)
+
+    def schedule(self, now: float) -> Plan[S]:
+        """The next step, which begins `now`; each of its chunks has its blocks.
 
         Going by age is going by stage: only the youngest can still be prefilling, since none is admitted while
         another's prompt takes the whole budget. So decode tokens come first, and who gives way was not reached yet.
@@ -110,11 +73,41 @@ class Scheduler(Generic[S]):
             if self._make_room(sequence, count):
                 chunks.append(Chunk(sequence, count))
                 budget -= count
-        chunks += self._admit(budget)
+        chunks += self._admit(budget, now)
         displaced, self._displaced = self._displaced, []
         return Plan(chunks, displaced)
 
-    def _admit(self, budget: int) -> list[Chunk[S]]:
+    def advance(self, chunk: Chunk[S]) -> None:
+        """The chunk is computed: its keys and values are in the sequence's blocks."""
+        self._prompt_tokens += max(0, min(chunk.end, chunk.sequence.prompt_length) - chunk.start)
+        chunk.sequence.computed = chunk.end
+
+    def token(self, sequence: S, now: float) -> PrefillTimes | None:
+        """A token of the sequence comes out `now`. With the first of this engine, where the time until then went;
+        transfer is the worker's to know."""
+        self._output_tokens += 1
+        if sequence.reported:
+            return None
+        sequence.reported = True
+        began = sequence.first_scheduled
+        assert began is not None, "a token came of a sequence that was never scheduled"
+        return PrefillTimes(queue=began - sequence.added, transfer=0.0, prefill=now - began)
+
+    def stats(self) -> EngineStats:
+        """May be called from another thread: reads what single assignments keep whole."""
+        sequences = list(self._sequences.values())
+        return EngineStats(
+            running=len(self.running),
+            waiting=len(self.waiting),
+            kv_blocks_total=self.pool.total,
+            kv_blocks_used=self.pool.used,
+            preemptions=self._preemptions,
+            prompt_tokens=self._prompt_tokens,
+            output_tokens=self._output_tokens,
+            pending_tokens=sum(one.uncomputed for one in sequences if one.uncomputed > 1 or not one.computed),
+        )
+
+    def _admit(self, budget: int, now: float) -> list[Chunk[S]]:
         """New sequences while budget, places and blocks last; none overtakes another, and none displaces another.
 
         A sequence waits until the pool has room for all it has to compute: one that was started without would soon
@@ -128,6 +121,8 @@ class Scheduler(Generic[S]):
             if self._needed(sequence, sequence.uncomputed) > self.pool.free or not self._extend(sequence, count):
                 break
             self.running.append(self.waiting.popleft())
+            if sequence.first_scheduled is None:
+                sequence.first_scheduled = now
             chunks.append(Chunk(sequence, count))
             budget -= count
         return chunks
@@ -153,7 +148,7 @@ class Scheduler(Generic[S]):
         return max(0, -(-(sequence.computed + count) // self._block_size) - len(sequence.blocks))
 
     def _preempt(self, sequence: S) -> None:
-        self.preemptions += 1
+        self._preemptions += 1
         self.running.remove(sequence)
         if sequence.imported:
             self._displaced.append(Displaced(sequence, sequence.blocks))

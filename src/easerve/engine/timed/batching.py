@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from easerve.costs.base import StageCosts
 from easerve.engine.base import EngineStats
 from easerve.engine.scheduling import BlockPool, Chunk, Scheduler, check_length
 from easerve.engine.timed.sequence import TimedSequence
 from easerve.engine.torch.options import EngineOptions
 from easerve.errors import EAServeError
-from easerve.request import FinishReason, PrefillTimes, TokenOutput
+from easerve.request import FinishReason, TokenOutput
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,13 @@ class ContinuousBatching:
 
     def __init__(self, options: EngineOptions, kv_tokens: int) -> None:
         """The KV pool holds `kv_tokens`."""
-        self._blocks = kv_tokens // options.block_size
+        blocks = kv_tokens // options.block_size
         self._scheduler = Scheduler[TimedSequence](
-            BlockPool(self._blocks), options.block_size, options.max_batched_tokens, options.max_sequences
+            BlockPool(blocks), options.block_size, options.max_batched_tokens, options.max_sequences
         )
-        fitting = self._blocks * options.block_size
+        fitting = blocks * options.block_size
         self.max_tokens_per_sequence = min(options.max_model_len or fitting, fitting)
-        self._sequences: dict[str, TimedSequence] = {}
         self._chunks: list[Chunk[TimedSequence]] = []
-        self._prompt_tokens = 0
-        self._output_tokens = 0
 
     @classmethod
     def sized(cls, options: EngineOptions, costs: StageCosts) -> ContinuousBatching:
@@ -49,53 +48,41 @@ class ContinuousBatching:
 
     def add(self, sequence: TimedSequence) -> None:
         """Raises BadRequest if it can never fit, EAServeError if it is here already or has nothing left to generate."""
-        if sequence.id in self._sequences:
-            raise EAServeError(f"Sequence {sequence.id!r} is in the engine already; each needs an id of its own.")
         check_length(sequence.prompt_length, sequence.produced, self.max_tokens_per_sequence)
         if sequence.produced and sequence.produced >= sequence.max_tokens:
             raise EAServeError(f"Sequence {sequence.id!r} has all its {sequence.max_tokens} tokens already.")
-        self._sequences[sequence.id] = sequence
         self._scheduler.add(sequence)
 
     def abort(self, sequence_id: str) -> None:
         """Forget a sequence and free its KV; unknown ids are ignored."""
-        sequence = self._sequences.pop(sequence_id, None)
-        if sequence is not None:
-            self._scheduler.remove(sequence)
+        self._scheduler.remove(sequence_id)
 
     def has_work(self) -> bool:
-        return bool(self._sequences)
+        return self._scheduler.has_work()
 
     def begin(self, now: float) -> list[Chunk[TimedSequence]]:
         """What the next step computes."""
-        self._chunks = self._scheduler.schedule().chunks
-        for chunk in self._chunks:
-            if chunk.sequence.first_scheduled is None:
-                chunk.sequence.first_scheduled = now
+        self._chunks = self._scheduler.schedule(now).chunks
         return self._chunks
 
     def end(self, now: float) -> StepEnd:
         """The step that began last is over."""
         step = StepEnd()
         for chunk in self._chunks:
-            sequence, samples = chunk.sequence, chunk.samples
-            self._prompt_tokens += max(0, min(chunk.end, sequence.prompt_length) - chunk.start)
-            sequence.computed = chunk.end
+            samples = chunk.samples
+            self._scheduler.advance(chunk)
             if samples:
-                self._sample(sequence, step, now)
+                self._sample(chunk.sequence, step, now)
         return step
 
     def _sample(self, sequence: TimedSequence, step: StepEnd, now: float) -> None:
         token = sequence.produced
         sequence.length += 1
-        self._output_tokens += 1
         reason = self._finish_reason(sequence)
-        step.outputs.append(
-            TokenOutput(
-                sequence_id=sequence.id, token_id=token, finish_reason=reason, times=_first_times(sequence, now)
-            )
-        )
-        sequence.reported = True
+        times = self._scheduler.token(sequence, now)
+        if times is not None:
+            times = replace(times, transfer=sequence.transfer)
+        step.outputs.append(TokenOutput(sequence_id=sequence.id, token_id=token, finish_reason=reason, times=times))
         if reason is not None:
             self.abort(sequence.id)
         elif sequence.stop_after == "prefill":
@@ -107,22 +94,4 @@ class ContinuousBatching:
         return "length" if full or sequence.produced >= sequence.max_tokens else None
 
     def stats(self) -> EngineStats:
-        scheduler, sequences = self._scheduler, list(self._sequences.values())
-        return EngineStats(
-            running=len(scheduler.running),
-            waiting=len(scheduler.waiting),
-            kv_blocks_total=scheduler.pool.total,
-            kv_blocks_used=scheduler.pool.used,
-            preemptions=scheduler.preemptions,
-            prompt_tokens=self._prompt_tokens,
-            output_tokens=self._output_tokens,
-            pending_tokens=sum(one.uncomputed for one in sequences if one.uncomputed > 1 or not one.computed),
-        )
-
-
-def _first_times(sequence: TimedSequence, now: float) -> PrefillTimes | None:
-    """With the first token that this engine made only."""
-    if sequence.reported:
-        return None
-    began = sequence.added if sequence.first_scheduled is None else sequence.first_scheduled
-    return PrefillTimes(queue=began - sequence.added, transfer=sequence.transfer, prefill=now - began)
+        return self._scheduler.stats()

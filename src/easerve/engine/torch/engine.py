@@ -25,7 +25,7 @@ from easerve.engine.torch.sequence import Sequence
 from easerve.engine.torch.stopping import finish_reason
 from easerve.errors import EAServeError
 from easerve.models.base import Embedding, EncoderPart, LanguagePart
-from easerve.request import PrefillTimes, TokenOutput
+from easerve.request import TokenOutput
 
 logger = logging.getLogger(__name__)
 
@@ -55,56 +55,32 @@ class TorchLanguageModel:
             BlockPool(blocks), options.block_size, options.max_batched_tokens, options.max_sequences
         )
         self._eos = tuple(token for token in part.eos_token_ids if token < part.vocab_size)
-        self._sequences: dict[str, Sequence] = {}
-        self._prompt_tokens = 0
-        self._output_tokens = 0
         self.max_tokens_per_sequence = min(context, blocks * options.block_size)
 
     def add(self, sequence: NewSequence) -> None:
-        if sequence.id in self._sequences:
-            raise EAServeError(f"Sequence {sequence.id!r} is in the engine already; each needs an id of its own.")
         spans = check(sequence, self._part, self.max_tokens_per_sequence)
         if sequence.kv is None:
             positions, following = self._part.positions(len(sequence.prompt), spans)
         else:  # the prompt's own are in the keys; only the number of rows is needed
             positions, _ = self._part.positions(0, [])
             following = sequence.kv.next_position - (sequence.kv.tokens - len(sequence.prompt))
-        made = Sequence.of(sequence, positions, following)
-        self._sequences[made.id] = made
-        self._scheduler.add(made)
+        self._scheduler.add(Sequence.of(sequence, positions, following))
 
     def abort(self, sequence_id: str) -> None:
-        sequence = self._sequences.pop(sequence_id, None)
-        if sequence is not None:
-            self._scheduler.remove(sequence)
+        self._scheduler.remove(sequence_id)
 
     def has_work(self) -> bool:
-        return bool(self._sequences)
+        return self._scheduler.has_work()
 
     @torch.inference_mode()
     def step(self) -> list[TokenOutput | SequenceFailed | Prefilled]:
-        started = time.monotonic()
-        plan = self._scheduler.schedule()
-        for chunk in plan.chunks:
-            if chunk.sequence.first_scheduled is None:
-                chunk.sequence.first_scheduled = started
+        plan = self._scheduler.schedule(time.monotonic())
         failed = [failure for one in plan.displaced for failure in self._set_aside(one)]
         return failed + self._compute(in_packed_order(plan.chunks))
 
     def stats(self) -> EngineStats:
-        """May be called from another thread: reads what single assignments keep whole."""
-        scheduler = self._scheduler
-        uncomputed = [one.uncomputed for one in list(self._sequences.values()) if not one.decoding]
-        return EngineStats(
-            running=len(scheduler.running),
-            waiting=len(scheduler.waiting),
-            kv_blocks_total=scheduler.pool.total,
-            kv_blocks_used=scheduler.pool.used,
-            preemptions=scheduler.preemptions,
-            prompt_tokens=self._prompt_tokens,
-            output_tokens=self._output_tokens,
-            pending_tokens=sum(uncomputed),
-        )
+        """May be called from another thread."""
+        return self._scheduler.stats()
 
     def _compute(self, chunks: list[Chunk[Sequence]]) -> list[Event]:
         """All chunks in one forward; if that fails, each half by itself, so that what cannot be computed fails alone.
@@ -122,23 +98,18 @@ class TorchLanguageModel:
                 return [self._fail(chunks[0].sequence, error)]
             logger.warning("computing %d sequences failed (%s); trying halves", len(chunks), type(error).__name__)
         else:
-            self._advance(chunks)
-            return [event for one in sampled for event in self._report(one)]
+            for chunk in chunks:
+                self._scheduler.advance(chunk)
+            now = time.monotonic()
+            return [event for one in sampled for event in self._report(one, now)]
         half = len(chunks) // 2  # outside of the handler, which holds on to the failed forward's memory
         return self._compute(chunks[:half]) + self._compute(chunks[half:])
 
-    def _advance(self, chunks: list[Chunk[Sequence]]) -> None:
-        """Count what the forward has put into the pool."""
-        for chunk in chunks:
-            self._prompt_tokens += max(0, min(chunk.end, chunk.sequence.prompt_length) - chunk.start)
-            chunk.sequence.computed = chunk.end
-
-    def _report(self, sampled: Sampled) -> list[Event]:
+    def _report(self, sampled: Sampled, now: float) -> list[Event]:
         sequence, token = sampled.sequence, sampled.token
         if token is None:
             return [self._fail(sequence, EAServeError("the model's logits are not finite numbers"))]
         sequence.tokens.append(token)
-        self._output_tokens += 1
         reason = finish_reason(sequence, self._eos, self.max_tokens_per_sequence)
         output = TokenOutput(
             sequence_id=sequence.id,
@@ -146,7 +117,7 @@ class TorchLanguageModel:
             finish_reason=reason,
             stop_token=token if reason == "stop" else None,
             logprobs=sampled.logprobs,
-            times=_first_times(sequence),
+            times=self._scheduler.token(sequence, now),
         )
         if reason is not None:
             self.abort(sequence.id)
@@ -177,11 +148,3 @@ class TorchLanguageModel:
         logger.error("sequence %s failed", sequence.id, exc_info=error)
         told = f"computing the sequence failed in the engine ({type(error).__name__}); see the worker's log"
         return SequenceFailed(sequence.id, EAServeError(told))
-
-
-def _first_times(sequence: Sequence) -> PrefillTimes | None:
-    """With the first token that this engine made only. Transfer is the worker's to know."""
-    if sequence.produced != sequence.given + 1:
-        return None
-    began = sequence.added if sequence.first_scheduled is None else sequence.first_scheduled
-    return PrefillTimes(queue=began - sequence.added, transfer=0.0, prefill=time.monotonic() - began)

@@ -28,7 +28,6 @@ class Sequence:
     media: list[tuple[int, Embedding]]  # (index of the first token, embedding), in order
     positions: torch.Tensor  # (rows, prompt_length) int64, on the CPU; (rows, 0) of one that came with `kv`
     next_position: int  # of the first output token
-    given: int = 0  # output tokens it came with
     stop_after: Literal["prefill", "decode"] = "decode"
     imported: bool = False  # came with keys and values
     kv: KVState | None = None
@@ -36,6 +35,7 @@ class Sequence:
     blocks: list[int] = field(default_factory=list)
     added: float = field(default_factory=time.monotonic)  # seconds, as the times below
     first_scheduled: float | None = None
+    reported: bool = False  # a token of it has come out of this engine
 
     @classmethod
     def of(cls, new: NewSequence, positions: torch.Tensor, next_position: int) -> Sequence:
@@ -47,7 +47,6 @@ class Sequence:
             media=[] if new.kv else new.media,
             positions=positions,
             next_position=next_position,
-            given=len(new.produced),
             stop_after=new.stop_after,
             imported=new.kv is not None,
             kv=new.kv,
@@ -58,11 +57,6 @@ class Sequence:
     def uncomputed(self) -> int:
         """Tokens whose keys and values are still to be computed; 1 while decoding."""
         return len(self.tokens) - self.computed
-
-    @property
-    def decoding(self) -> bool:
-        """Its next forward is of one token, and a new one comes of it."""
-        return self.uncomputed == 1 and self.computed > 0
 
     @property
     def produced(self) -> int:

@@ -17,6 +17,8 @@ from vllm.v1.engine.core_client import InprocClient
 from vllm.v1.engine.input_processor import InputProcessor
 from vllm.v1.executor import Executor
 
+from easerve.engine.vllm.draws import prepare
+
 _TASKS = ("generate",)
 
 
@@ -25,6 +27,7 @@ class Core:
 
     def __init__(self, config: VllmConfig) -> None:
         self.config = config
+        self.settle_draws = prepare(config)
         self._inputs = InputProcessor(config)
         self._client = InprocClient(config, Executor.get_class(config), log_stats=True)
         self._scheduler: Any = self._client.engine_core.scheduler

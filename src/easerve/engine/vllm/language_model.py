@@ -114,6 +114,7 @@ class VllmLanguageModel:
     def _request(self, progress: Progress) -> Any:
         sequence = progress.rest()
         params = sampling_params(sequence, self._shape.eos_token_ids)
+        self._core.settle_draws(params, sequence)
         return self._core.request(progress.request_id, engine_input(sequence, self._arrange), params)
 
     def _enter(self, progress: Progress, request: Any) -> None:

@@ -8,13 +8,14 @@ from vllm import SamplingParams as VllmSamplingParams
 
 from easerve.engine.base import NewSequence
 
-_SEEDS = 2**63
-_SPREAD = 0x9E3779B97F4A7C15  # so that seeds side by side do not meet; the step of SplitMix64
 _GREEDY_BELOW = 1e-5  # as in the torch engine; vLLM would raise it to 0.01
 
 
 def sampling_params(sequence: NewSequence, eos: tuple[int, ...]) -> VllmSamplingParams:
-    """For the tokens that are still to come; `eos` are the checkpoint's. Raises ValueError for what vLLM refuses."""
+    """For the tokens that are still to come; `eos` are the checkpoint's. Raises ValueError for what vLLM refuses.
+
+    Draws are left to `draws`.
+    """
     params, done = sequence.sampling, len(sequence.produced)
     most = 1 if sequence.stop_after == "prefill" else params.max_tokens - done
     return VllmSamplingParams(
@@ -27,19 +28,12 @@ def sampling_params(sequence: NewSequence, eos: tuple[int, ...]) -> VllmSampling
         repetition_penalty=params.repetition_penalty,
         presence_penalty=params.presence_penalty,
         frequency_penalty=params.frequency_penalty,
-        seed=_seed(params.seed, done),
         stop_token_ids=[*params.stop_token_ids, *(() if params.ignore_eos else eos)],
         ignore_eos=params.ignore_eos,
         logprobs=params.logprobs,
         logit_bias=_penalties_of(sequence) or None,
         detokenize=False,
     )
-
-
-def _seed(seed: int, done: int) -> int:
-    """vLLM's stream of draws begins anew with each request it is given: what goes on must not repeat its beginning."""
-    own = seed * _SPREAD + done if done else seed
-    return own % _SEEDS
 
 
 def _penalties_of(sequence: NewSequence) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""The JSON a client reads: whole answers and stream chunks, for chat and for completions."""
+"""What answers to chat and to completions share: their frame, their usage and timing, and how a stream ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
-from easerve.api.choices import Delta, ScoredToken
+from easerve.api.choices import Delta
 from easerve.api.generation import Generation
 from easerve.api.timing import timing_object
 
@@ -116,89 +116,3 @@ class Format(ABC):
     @abstractmethod
     def _pieces(self, delta: Delta) -> Iterator[Json]:
         """The stream's choices for one delta; the one with a finish reason comes last."""
-
-
-class ChatFormat(Format):
-    object = "chat.completion"
-    chunk_object = "chat.completion.chunk"
-
-    def opening(self) -> Iterator[Json]:
-        for index in range(self._generation.choice_count):
-            yield self._chunk([_piece(index, {"role": "assistant", "content": ""})])
-
-    def _choice(self, answer: Delta) -> Json:
-        return {
-            "index": answer.index,
-            "message": {"role": "assistant", "content": answer.text},
-            "logprobs": _chat_logprobs(answer.scores),
-            "finish_reason": answer.finish_reason,
-            "stop_reason": answer.stop_reason,
-        }
-
-    def _pieces(self, delta: Delta) -> Iterator[Json]:
-        if delta.text or delta.scores:
-            yield _piece(delta.index, {"content": delta.text}, logprobs=_chat_logprobs(delta.scores))
-        if delta.finish_reason:
-            yield _piece(delta.index, {}, finish_reason=delta.finish_reason, stop_reason=delta.stop_reason)
-
-
-class CompletionFormat(Format):
-    object = "text_completion"
-    chunk_object = "text_completion"
-
-    def _choice(self, answer: Delta) -> Json:
-        return {
-            "index": answer.index,
-            "text": answer.text,
-            "logprobs": _completion_logprobs(answer.scores),
-            "finish_reason": answer.finish_reason,
-            "stop_reason": answer.stop_reason,
-        }
-
-    def _pieces(self, delta: Delta) -> Iterator[Json]:
-        yield self._choice(delta)
-
-
-def _piece(
-    index: int,
-    delta: Json,
-    *,
-    logprobs: Json | None = None,
-    finish_reason: str | None = None,
-    stop_reason: str | int | None = None,
-) -> Json:
-    piece: Json = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
-    if stop_reason is not None:
-        piece["stop_reason"] = stop_reason
-    return piece
-
-
-def _chat_logprobs(scores: Sequence[ScoredToken]) -> Json | None:
-    if not scores:
-        return None
-    return {
-        "content": [
-            {
-                **_chat_token(score.text, score.logprob),
-                "top_logprobs": [_chat_token(text, value) for text, value in score.top],
-            }
-            for score in scores
-        ],
-        "refusal": None,
-    }
-
-
-def _chat_token(text: str, logprob: float) -> Json:
-    """A token with its bytes, or null where it is but a part of a character."""
-    return {"token": text, "logprob": logprob, "bytes": None if "\ufffd" in text else list(text.encode())}
-
-
-def _completion_logprobs(scores: Sequence[ScoredToken]) -> Json | None:
-    if not scores:
-        return None
-    return {
-        "tokens": [score.text for score in scores],
-        "token_logprobs": [score.logprob for score in scores],
-        "top_logprobs": [{score.text: score.logprob, **dict(score.top)} for score in scores],
-        "text_offset": [score.offset for score in scores],
-    }

@@ -1,0 +1,102 @@
+"""Measured and predicted figures beside each other: rows, a terminal's lines, JSON, and the table on a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from easerve.bench.report import Report, Run
+
+BEGIN, END = "<!-- measured: written by benchmarks/prediction/predict.py -->", "<!-- end of measured -->"
+WANTED = {"P50": 0.10, "P99": 0.20}  # errors at most
+METRICS = ("TTFT", "TPOT")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Seconds; `rate` in requests a second."""
+
+    topology: str
+    rate: float
+    metric: str  # "TTFT P50"
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """How much more was predicted than measured, as a part of what was measured."""
+        return self.predicted / self.measured - 1
+
+    @property
+    def reached(self) -> bool:
+        return abs(self.error) <= WANTED[self.metric.split()[1]]
+
+
+def figures(topology: str, measured: Report, simulated: Report) -> Iterator[Figure]:
+    for real, virtual in zip(measured.runs, simulated.runs, strict=True):
+        assert real.rate is not None
+        seen, expected = _latencies(real), _latencies(virtual)
+        for metric, seconds in seen.items():
+            yield Figure(topology, real.rate, metric, seconds, expected[metric])
+
+
+def _latencies(run: Run) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, spread in zip(METRICS, (run.all.ttft, run.all.tpot), strict=True):
+        assert spread is not None
+        found |= {f"{name} P50": spread.p50, f"{name} P99": spread.p99}
+    return found
+
+
+def lines(found: Sequence[Figure]) -> Iterator[str]:
+    """For a terminal."""
+    for one in found:
+        mark = "" if one.reached else "  MISSED"
+        yield (
+            f"{one.topology:11} {one.rate:5.2f} req/s  {one.metric}  measured {1e3 * one.measured:8.1f} ms  "
+            f"predicted {1e3 * one.predicted:8.1f} ms  {one.error:+7.1%}{mark}"
+        )
+
+
+def summary(found: Sequence[Figure]) -> str:
+    """How many reach what is wanted."""
+    words = []
+    for point, bound in WANTED.items():
+        errors = [abs(one.error) for one in found if one.metric.endswith(point)]
+        if errors:
+            within = sum(error <= bound for error in errors)
+            words.append(f"{point}: {within} of {len(errors)} within {bound:.0%}, median error {median(errors):.1%}")
+    return "; ".join(words)
+
+
+def write(folder: Path, topology: str, found: Sequence[Figure], more: Mapping[str, Any]) -> Path:
+    path = folder / f"{topology}.json"
+    path.write_text(json.dumps({"figures": [vars(one) for one in found], **more}, indent=1), encoding="utf-8")
+    return path
+
+
+def update_page(page: Path, folder: Path, topologies: Sequence[str]) -> None:
+    """Put the table of all results in `folder` between the page's marks. Raises ValueError if it has none."""
+    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}")
+    results = [json.loads(path.read_text()) for one in topologies if (path := folder / f"{one}.json").is_file()]
+    page.write_text(f"{head}{begin}\n\n{_markdown(results)}\n{end}{tail}", encoding="utf-8")
+
+
+def _markdown(results: Sequence[Mapping[str, Any]]) -> str:
+    found = [[Figure(**one) for one in result["figures"]] for result in results]
+    rows = ["| topology | req/s | metric | measured, ms | predicted, ms | error | wanted | |", "|---|" + "---|" * 7]
+    for one in (figure for several in found for figure in several):
+        cells = [one.topology, f"{one.rate:g}", one.metric, f"{1e3 * one.measured:.1f}", f"{1e3 * one.predicted:.1f}"]
+        cells += [f"{one.error:+.1%}", f"{WANTED[one.metric.split()[1]]:.0%}", "reached" if one.reached else "missed"]
+        rows.append(f"| {' | '.join(cells)} |")
+    rows += ["", summary([figure for several in found for figure in several]) + ".", ""]
+    for several, result in zip(found, results, strict=True):
+        rows.append(f"- {several[0].topology}: `{result['command']}`, {result['ended'][:10]}; {result['profiled']}")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,166 @@
+"""What a server adds to its engines, and what cores add to each other: worked out by hand, and measured once."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from easerve.builtin import model_path
+from easerve.costs.base import ChunkSize, ItemSize
+from easerve.costs.profile_file import Profile, ServerTime, Slowdown, read_profile, write_profile
+from easerve.profile import neighbours
+from easerve.profile.run import merged
+from easerve.simulate.clock import run_virtually
+from easerve.simulate.device import Device, Host
+from easerve.simulate.front_end import FrontEnd
+from easerve.simulate.machines import Machines
+from easerve.simulate.measuring import measure_server
+from easerve.simulate.requests import Picture
+from easerve.simulate.run import Simulation
+from easerve.workers.spec import parse_device
+from tests.costs.test_profile import made_up
+from tests.simulate.worlds import LinearCosts, plan, simulation, world
+
+ADDED = ServerTime(request=0.003, picture=0.002, pixel=1e-8, token=0.0005, step=0.0002)
+
+
+def test_a_lone_request_also_takes_what_the_server_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On cores of their own; the front end passes a token on while the engine is at the next."""
+    for module in ("config.topology", "simulate.server"):
+        monkeypatch.setattr(f"easerve.{module}.usable_cores", lambda: list(range(3)))
+    chosen = simulation(topology="e-pd", device="cpu").deployment
+    bare, full = (
+        Simulation(chosen, world(LinearCosts(), **added)).bench(plan(rate=0.01, requests=2)).runs[0].observed.records
+        for added in ({}, {"added": ADDED})
+    )
+    for before, after in zip(bare, full, strict=True):
+        taken_in = ADDED.request + 2 * (ADDED.picture + ADDED.pixel * 224 * 224)
+        assert after.ttft - before.ttft == pytest.approx(taken_in + ADDED.step + ADDED.token)
+        assert after.tpot is not None and before.tpot is not None
+        assert ADDED.step <= after.tpot - before.tpot <= ADDED.step + ADDED.token + 1e-9
+
+
+def test_neighbours_slow_each_other_down_for_as_long_as_both_are_at_work() -> None:
+    """A takes 3 s alone. B is there from 1 s on: A goes at half speed until B, which does not mind, is done at 3 s."""
+
+    async def main() -> list[float]:
+        host, loop = Host({("decode", "encode"): 2.0}), asyncio.get_running_loop()
+        one, other = Device(host), Device(host)
+
+        async def work(device: Device, begins: float, seconds: float, kind: str) -> float:
+            await asyncio.sleep(begins)
+            await device.work(lambda share, beside: seconds, kind=kind)
+            return loop.time()
+
+        return await asyncio.gather(work(one, 0.0, 3.0, "decode"), work(other, 1.0, 2.0, "encode"))
+
+    assert run_virtually(main()) == [4.0, 3.0]
+
+
+@given(
+    works=st.lists(st.tuples(st.floats(0, 2), st.floats(0.01, 1)), min_size=1, max_size=4),
+    tokens=st.lists(st.floats(0, 2), max_size=8),
+)
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_what_the_front_end_takes_of_a_core_its_workers_lack(
+    works: list[tuple[float, float]], tokens: list[float]
+) -> None:
+    """On one core everything is over when all of it has been done, front end included, however it interleaves."""
+
+    async def main() -> float:
+        core = Device()
+        front_end = FrontEnd(ServerTime(request=0.2, token=0.1), [core])
+
+        async def work(begins: float, seconds: float) -> None:
+            await asyncio.sleep(begins)
+            await core.work(lambda share, beside: seconds * (share + beside) / share)
+
+        async def token(moment: float) -> None:
+            await asyncio.sleep(moment)
+            await front_end.pass_on()
+
+        await asyncio.gather(*(work(*one) for one in works), *map(token, tokens), front_end.take_in([]))
+        return asyncio.get_running_loop().time()
+
+    free = 0.0
+    for begins, seconds in sorted([*works, *((moment, 0.1) for moment in tokens), (0.0, 0.2)]):
+        free = max(free, begins) + seconds
+    assert run_virtually(main()) == pytest.approx(free)
+
+
+def test_it_goes_where_there_is_least_to_do_and_to_equals_in_turns() -> None:
+    async def main() -> list[list[str]]:
+        cores = [Device(), Device()]
+        busy = asyncio.create_task(cores[0].work(lambda share, beside: 9.0, kind="encode"))
+        front_end = FrontEnd(ServerTime(request=1.0), cores)
+        seen = []
+        for pictures in ([], [], [Picture("a", 1, 1)]):
+            await asyncio.sleep(0)
+            request = asyncio.create_task(front_end.take_in(pictures))
+            await asyncio.sleep(0.5)
+            seen.append([core.kinds for core in cores].index([""]))
+            await request
+            if len(seen) == 1:
+                busy.cancel()
+        return seen
+
+    assert run_virtually(main()) == [1, 0, 1]
+
+
+def measured() -> Profile:
+    slowdown = (Slowdown("decode", "encode", 1.25),)
+    return msgspec.structs.replace(made_up(), server=ADDED, slowdown=slowdown)
+
+
+def test_a_world_has_what_its_profile_has(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    write_profile(measured(), path)
+    assert read_profile(path) == measured() == merged(measured(), made_up())
+    found = Machines("cpu", profile=path).world("builtin")
+    assert found.added == ADDED and found.slowdowns == {("decode", "encode"): 1.25}
+    write_profile(made_up(), path)
+    assert not Machines("cpu", profile=path).world("builtin").slowdowns
+
+
+def test_two_workers_on_one_core_have_half_of_it_each(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    write_profile(made_up(), path)
+    found = Machines("cpu", profile=path).world("builtin")
+    costs = found.costs(simulation(topology="e-p-d", device="cpu").plans()[0])
+    decode, prefill, encode = [ChunkSize(1, 50)] * 3, [ChunkSize(80, 0)], [ItemSize(64, 16)]
+    for chunks in (decode, prefill):
+        assert costs.step(chunks, 1.0, 1.0) == pytest.approx(2 * costs.step(chunks))
+    assert costs.encode(encode, 1.0, 1.0) == pytest.approx(2 * costs.encode(encode))
+
+
+async def test_what_a_server_adds_can_be_measured() -> None:
+    found = await measure_server(model_path(), requests=4)
+    assert found.request > 0 and found.picture + found.pixel > 0 and found.token > 0 and found.step >= 0
+
+
+@pytest.fixture
+def own_cores() -> Iterator[None]:
+    """Profiling binds the process that it runs in."""
+    cores = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("own_cores")
+def test_each_stage_is_measured_beside_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The neighbour has the same core here, so that one is enough, and there is something to be seen."""
+    for name, value in (("ROUNDS", 1), ("REPEATS", 3), ("SETTLING", 0.1)):
+        monkeypatch.setattr(neighbours, name, value)
+    core = parse_device("cpu:0")
+    found = neighbours.measure_slowdowns(model_path(), core, core)
+    assert [(one.stage, one.beside) for one in found] == list(itertools.product(neighbours.KINDS, repeat=2))
+    assert min(one.factor for one in found) >= 1.0 < max(one.factor for one in found)
+    assert neighbours.other_core(parse_device("cuda:0")) is None
