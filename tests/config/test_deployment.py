@@ -15,14 +15,16 @@ from easerve.cli.configuring import check_file, write_file
 from easerve.config import (
     Deployment,
     WorkerEntry,
-    bounded,
+    encode_tokens,
     engine_of,
+    engine_options,
     plan_workers,
     problems,
     read_deployment,
     write_deployment,
 )
 from easerve.config import topology as topologies
+from easerve.config.topology import EP, PD
 from easerve.engine import choice
 from easerve.engine.vllm.arguments import parse_arguments
 from easerve.errors import StartupError
@@ -176,17 +178,21 @@ def test_faults_of_a_file_are_told_by_place(text: str, words: list[str], tmp_pat
 
 
 def test_bounds_left_open_are_those_of_the_devices() -> None:
-    def bounds(**fields: Any) -> tuple[int | None, int | None]:
-        deployment = Deployment(**fields)
-        found = bounded(deployment, plan_workers(deployment))
-        return found.encode_tokens, found.max_batched_tokens
+    def bounds(**fields: Any) -> tuple[int | None, set[int]]:
+        deployment = Deployment(**{"engine": "torch", **fields})
+        plans = plan_workers(deployment)
+        steps = {engine_options(deployment, plan).max_batched_tokens for plan in plans if plan.stages != ("encode",)}
+        return encode_tokens(deployment, plans), steps
 
-    encode, generate = (
-        WorkerEntry(stages=("encode",), device="cpu:0"),
-        WorkerEntry(stages=("prefill", "decode"), device="cuda:0"),
-    )
-    assert bounds(device="cuda", engine="torch") == (None, 2048)
-    assert bounds(device="cpu", engine="torch") == (128, 256)
-    assert bounds(workers=(encode, generate), engine="torch") == (128, 2048)
-    assert bounds(device="cpu", engine="timed") == (None, 2048), "those of the devices it stands for"
-    assert bounds(device="cpu", engine="torch", encode_tokens=7, max_batched_tokens=32) == (7, 32)
+    encode, beside = WorkerEntry(stages=("encode",), device="cpu:0"), WorkerEntry(stages=EP, device="cpu:0")
+    faster, generate = WorkerEntry(stages=("encode",), device="cuda:0"), WorkerEntry(stages=PD, device="cuda:0")
+    assert bounds(device="cuda") == (None, {2048})
+    assert bounds(device="cpu") == (128, {256})
+    assert bounds(workers=(encode, generate)) == (128, {2048})
+    assert bounds(workers=(encode, faster, generate)) == (None, {2048}), "one queue for both"
+    assert bounds(workers=(beside, generate)) == (128, {256, 2048})
+    assert bounds(device="cpu", encode_batch=8) == (None, {256}), "what was said is not cut"
+    assert bounds(device="cpu", encode_tokens=7, max_batched_tokens=32) == (7, {32})
+    assert bounds(device="cpu", engine="vllm", topology="easerve") == (128, {256, 2048}), "local prefill is torch's"
+    assert bounds(device="cpu", engine="timed", engine_args=("hardware=a100",)) == (None, {2048}), "what it stands for"
+    assert bounds(device="cpu", engine="timed", engine_args=("hardware=cpu",)) == (128, {256})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,25 +10,7 @@ import pytest
 from easerve.config import problems, read_deployment
 
 from .conftest import two_cores
-from .scripts import BENCHMARKS, partition
-
-GOING_FIRST = """
-import os, subprocess, sys, threading, partition
-allowed, here, thread = partition._goes_first(), os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK, []
-worker = threading.Thread(target=lambda: thread.append(os.sched_getscheduler(0)))
-worker.start(); worker.join()
-child = subprocess.run([sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"], capture_output=True)
-print(int(allowed), int(here == os.SCHED_RR), thread[0], int(child.stdout))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "SCHED_RESET_ON_FORK"), reason="needs Linux's schedulers")
-def test_the_load_generator_goes_first_and_what_it_starts_does_not() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(BENCHMARKS)}
-    run = subprocess.run([sys.executable, "-c", GOING_FIRST], capture_output=True, env=environment, check=True)
-    allowed, first, thread, child = map(int, run.stdout.split())
-    assert first == allowed
-    assert thread == child == os.SCHED_OTHER
+from .scripts import partition
 
 
 @two_cores

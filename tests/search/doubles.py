@@ -18,7 +18,7 @@ from easerve.costs.base import ChunkSize, ItemSize
 from easerve.search.demand import Demand
 from easerve.search.outcome import Outcome
 from easerve.search.space import Candidate
-from easerve.search.times import STEP_TOKENS, Times
+from easerve.search.times import Times
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _prefilled(ready: list[float], candidate: Candidate, times: Times, encoding:
         (True, allocation.prefillers, times, 1.0),
         (False, allocation.encoders, encoding, spare),
     ):
-        together = max(1, STEP_TOKENS // own.shape.prompt_tokens)
+        together = max(1, own.step_tokens // own.shape.prompt_tokens)
         free, at, queue = [0.0] * workers, 0, queues[far]
         while at < len(queue):
             start = max(heapq.heappop(free), ready[queue[at]])

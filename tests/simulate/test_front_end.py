@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from easerve.builtin import model_path
 from easerve.costs.base import ChunkSize, ItemSize
 from easerve.costs.profile_file import Profile, ServerTime, Slowdown, read_profile, write_profile
+from easerve.errors import StartupError
 from easerve.profile import neighbours
 from easerve.profile.run import merged
 from easerve.simulate.clock import run_virtually
@@ -159,8 +160,15 @@ def test_each_stage_is_measured_beside_each(monkeypatch: pytest.MonkeyPatch) -> 
     """The neighbour has the same core here, so that one is enough, and there is something to be seen."""
     for name, value in (("ROUNDS", 1), ("REPEATS", 3), ("SETTLING", 0.1)):
         monkeypatch.setattr(neighbours, name, value)
-    core = parse_device("cpu:0")
+    core, own = parse_device("cpu:0"), os.sched_getaffinity(0)
     found = neighbours.measure_slowdowns(model_path(), core, core)
     assert [(one.stage, one.beside) for one in found] == list(itertools.product(neighbours.KINDS, repeat=2))
     assert min(one.factor for one in found) >= 1.0 < max(one.factor for one in found)
     assert neighbours.other_core(parse_device("cuda:0")) is None
+    assert os.sched_getaffinity(0) == own, "else the profile that comes next could not be bound to its device"
+
+
+def test_a_neighbour_that_dies_is_told_of(tmp_path: Path) -> None:
+    core = parse_device("cpu:0")
+    with pytest.raises(StartupError, match="has died"):
+        neighbours.measure_slowdowns(tmp_path, core, core)

@@ -56,12 +56,13 @@ async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, None]) ->
     """Do `work`, and cancel it at once when the client leaves. False: it left. Errors of `work` are raised."""
     task = asyncio.current_task()
     assert task is not None
-    left = False
+    left = over = False
 
     def leave(_: asyncio.Future[None]) -> None:
         nonlocal left
-        left = True
-        task.cancel()
+        if not over:  # else this was on its way already when the work ended
+            left = True
+            task.cancel()
 
     gone = asyncio.ensure_future(_disconnected(receive))
     gone.add_done_callback(leave)
@@ -72,7 +73,7 @@ async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, None]) ->
             return False
         raise  # somebody else's
     finally:
-        gone.remove_done_callback(leave)
+        over = True
         gone.cancel()
     return True
 

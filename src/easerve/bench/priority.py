@@ -13,6 +13,6 @@ def go_first() -> bool:
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    except (AttributeError, PermissionError):
+    except (AttributeError, OSError):
         return False
     return True

@@ -60,8 +60,10 @@ def profile(
 
     place, folder = parse_device(device), model_folder(model) or locate(model)
     if not shares:
-        names = stage or (*STAGES, SERVER)
+        names = stage or (*STAGES, *([SERVER] if place.kind == "cpu" else []))
         around = SERVER in names
+        if around and place.kind != "cpu":
+            raise StartupError("--stage server is measured on CPUs only: what a host adds to a GPU was not looked into")
         stages = _stages([name for name in names if name != SERVER])
         _profile_stages(folder, place, out, stages, around, Plan(repeats=repeats), dtype, engine, transfer)
     elif stage == ["encode"]:
@@ -100,7 +102,7 @@ def _profile_stages(
 
     if around:
         console.print("measuring what a server adds, and how cores slow each other down", highlight=False)
-    measured = with_surroundings(measure, folder, device) if around else measure()
+    measured = with_surroundings(measure, folder, device, dtype=dtype) if around else measure()
     whole = measured if earlier is None else merged(earlier, measured)
     write_profile(whole, out)
     show(whole, Console())

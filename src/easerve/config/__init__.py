@@ -1,6 +1,6 @@
 """A deployment, typed: what is served, by which workers on which devices, and within which limits."""
 
-from easerve.config.bounds import bounded
+from easerve.config.bounds import encode_tokens, engine_options
 from easerve.config.deployment import BUILTIN, SHAPE, Deployment
 from easerve.config.entry import WorkerEntry
 from easerve.config.files import read_deployment, write_deployment
@@ -14,9 +14,10 @@ __all__ = [
     "Deployment",
     "WorkerEntry",
     "WorkerPlan",
-    "bounded",
     "describe",
+    "encode_tokens",
     "engine_of",
+    "engine_options",
     "model_folder",
     "plan_workers",
     "problems",

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from easerve.config.entry import WorkerEntry
 from easerve.engine.partition.options import PartitionName, PartitionOptions
-from easerve.engine.torch.options import EngineOptions
 from easerve.engine.vllm.arguments import as_pairs, parse_arguments
 from easerve.media.options import MediaOptions
 from easerve.policy.batching import BatchOptions
@@ -61,7 +60,10 @@ class Deployment(BaseModel):
     batching: Batching = _option("Encode", "greedy", "When queued media are encoded; greedy: when a worker is free.")
     encode_batch: int = _option("Encode", 8, "Most media items in one encode batch (the bound B).", ge=1)
     encode_tokens: int | None = _option(
-        "Encode", None, "Most embedding tokens in one encode batch (default: 128 on CPUs, else only items count).", ge=1
+        "Encode",
+        None,
+        "Most embedding tokens in one encode batch (default: 128 on CPUs without --encode-batch, else any).",
+        ge=1,
     )
     gap_factor: float = _option(
         "Encode", 1.0, "gap: hold till no item came for so many mean gaps between arrivals (c).", ge=0, le=2
@@ -151,15 +153,6 @@ class Deployment(BaseModel):
     def _are_for_vllm(cls, pairs: tuple[str, ...]) -> tuple[str, ...]:
         parse_arguments(pairs)
         return pairs
-
-    @property
-    def engine_options(self) -> EngineOptions:
-        return EngineOptions(
-            kv_cache_bytes=None if self.kv_cache_gb is None else int(self.kv_cache_gb * 2**30),
-            max_batched_tokens=self.max_batched_tokens or STEP_TOKENS,
-            max_sequences=self.max_sequences,
-            max_model_len=self.max_model_len,
-        )
 
     @property
     def partition_options(self) -> PartitionOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from easerve.config.bounds import bounded
+from easerve.config.bounds import encode_tokens, engine_options
 from easerve.config.deployment import SHAPE, Deployment
 from easerve.config.model import served_name
 from easerve.config.topology import WorkerPlan, engine_of, plan_workers
@@ -14,14 +14,19 @@ from easerve.engine.choice import HOW_TO_INSTALL_VLLM, vllm_is_installed
 def describe(deployment: Deployment) -> dict[str, str]:
     """The effective configuration, for the start of a server."""
     plans = plan_workers(deployment)
-    deployment = bounded(deployment, plans)
-    engines = sorted({engine for plan in plans if (engine := engine_of(deployment, plan))})
+    engines = sorted(
+        {
+            f"{engine}, at most {engine_options(deployment, plan).max_batched_tokens} tokens a step"
+            for plan in plans
+            if (engine := engine_of(deployment, plan))
+        }
+    )
     described = {
         "model": f"{deployment.model} (served as {served_name(deployment)})",
         "topology": "as listed" if deployment.workers else deployment.topology,
         "workers": "\n".join(f"{plan.name}: {' + '.join(plan.stages)} on {plan.device}" for plan in plans),
-        "engine": f"{' and '.join(engines)}, at most {deployment.max_batched_tokens} tokens a step",
-        "encode": _encode(deployment),
+        "engine": "; ".join(engines),
+        "encode": _encode(deployment, encode_tokens(deployment, plans)),
         "cache": f"{deployment.embedding_cache_gb:g} GiB of embeddings",
         "transfer": deployment.transfer,
         "limits": f"{deployment.limit_images} images a request, {deployment.max_requests} requests in flight",
@@ -66,8 +71,8 @@ def _local(plans: list[WorkerPlan]) -> bool:
     return any(plan.stages == ("encode", "prefill") for plan in plans)
 
 
-def _encode(deployment: Deployment) -> str:
-    budget = "" if deployment.encode_tokens is None else f" and {deployment.encode_tokens} tokens"
+def _encode(deployment: Deployment, tokens: int | None) -> str:
+    budget = "" if tokens is None else f" and {tokens} tokens"
     where = "front end" if deployment.frontend_decoding else "encode workers"
     return (
         f"batching {deployment.batching}, at most {deployment.encode_batch} items{budget} a batch; "

@@ -61,12 +61,14 @@ class MediaLoader:
         started = now()
         try:
             read = await self._reader(url)
+            ready = now()
 
             def work() -> Loaded[T]:
+                began = now()
                 content = read()
-                fetched = now()
+                reading = now() - began
                 made = make(decode(content, self._options, stop))
-                return Loaded(made, fetched - started, now() - fetched)
+                return Loaded(made, ready - started + reading, now() - ready - reading)
 
             return await self._in_thread(work, drop)
         except EAServeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ import numpy as np
 from easerve.costs.profile_file import Slowdown
 from easerve.engine.base import NewSequence
 from easerve.engine.torch.options import EngineOptions
+from easerve.errors import StartupError
 from easerve.profile.run import bind
 from easerve.request import SamplingParams
 from easerve.workers.loading import load_engines
@@ -37,13 +39,12 @@ def other_core(device: Device) -> Device | None:
 
 
 def measure_slowdowns(folder: Path, device: Device, neighbour: Device, dtype: str = "auto") -> list[Slowdown]:
-    """Of each stage on `device` beside each on `neighbour`. Binds this process to the device.
+    """Of each stage on `device` beside each on `neighbour`, times alone and beside in turn.
 
-    Times alone and beside take turns.
+    This process is bound to the device meanwhile. Raises StartupError if the neighbour dies.
     """
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
-    with _neighbour(folder, neighbour, dtype) as tell:
-        bind(device)
+    with _neighbour(folder, neighbour, dtype) as tell, _bound(device):
         works = _works(folder, device, dtype)
         for _ in range(ROUNDS):
             for beside in ("", *KINDS):
@@ -58,20 +59,35 @@ def measure_slowdowns(folder: Path, device: Device, neighbour: Device, dtype: st
 
 
 @contextmanager
+def _bound(device: Device) -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    bind(device)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
 def _neighbour(folder: Path, device: Device, dtype: str) -> Iterator[Callable[[str], None]]:
     """A process on another core, and what tells it the kind of its work; none at first."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_keep_busy, args=(there, folder, device, dtype), daemon=True)
     process.start()
+    there.close()  # so that its death is an end of file here
 
     def tell(kind: str) -> None:
         here.send(kind)
         time.sleep(SETTLING)
+        if not process.is_alive():
+            raise EOFError
 
     try:
         here.recv()
         yield tell
+    except (EOFError, BrokenPipeError):
+        raise StartupError(f"the process that keeps {device} busy has died; see above") from None
     finally:
         process.kill()
         process.join()

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
+from easerve.config.deployment import STEP_TOKENS
 from easerve.costs.base import ChunkSize, StageCosts
 from easerve.policy.partition import Dynamic, EncodeProfile
 from easerve.search.demand import Shape
 from easerve.simulate.sharing import CHOICES, WHOLE
 
-STEP_TOKENS = 2048  # most tokens of an engine step; the deployment's default
 SEQUENCES = 64  # most sequences decoded together; the deployment's default
 
 
@@ -21,6 +21,7 @@ class Times:
 
     costs: StageCosts
     shape: Shape
+    step_tokens: int = STEP_TOKENS  # most of an engine step
 
     @cache  # noqa: B019 - lives as long as a search
     def batch(self, items: int, share: float = 1.0, beside: float = 0.0) -> float:
@@ -35,7 +36,7 @@ class Times:
     def prefill(self, share: float = 1.0, beside: float = 0.0) -> float:
         """Seconds a request: a long prompt takes several steps, short ones share a step."""
         prompt = self.shape.prompt_tokens
-        if together := STEP_TOKENS // prompt:
+        if together := self.step_tokens // prompt:
             return self.costs.step([ChunkSize(prompt, 0)] * together, share, beside) / together
         return self.first_token(share, beside)
 
@@ -43,8 +44,8 @@ class Times:
     def first_token(self, share: float = 1.0, beside: float = 0.0) -> float:
         """Seconds from a lone prompt to its first token."""
         prompt = self.shape.prompt_tokens
-        starts = range(0, prompt, STEP_TOKENS)
-        chunks = [ChunkSize(min(STEP_TOKENS, prompt - start), start) for start in starts]
+        starts = range(0, prompt, self.step_tokens)
+        chunks = [ChunkSize(min(self.step_tokens, prompt - start), start) for start in starts]
         return sum(self.costs.step([chunk], share, beside) for chunk in chunks)
 
     @cache  # noqa: B019

@@ -15,7 +15,17 @@ from easerve.api.app import create_app
 from easerve.api.backend import PictureLoader
 from easerve.api.options import ApiOptions
 from easerve.api.service import load_served_model
-from easerve.config import Deployment, WorkerPlan, bounded, engine_of, model_folder, plan_workers, problems, served_name
+from easerve.config import (
+    Deployment,
+    WorkerPlan,
+    encode_tokens,
+    engine_of,
+    engine_options,
+    model_folder,
+    plan_workers,
+    problems,
+    served_name,
+)
 from easerve.errors import StartupError
 from easerve.media import MediaLoader, PictureStore
 from easerve.models.base import Family
@@ -67,7 +77,6 @@ async def running(
     if faults := problems(deployment):
         raise StartupError("; ".join(faults))
     plans = plan_workers(deployment)
-    deployment = bounded(deployment, plans)
     async with AsyncExitStack() as exits:
         listener = exits.enter_context(listening(host, port))
         family = load_family(model_folder(deployment))
@@ -81,7 +90,9 @@ async def running(
         ledger = Ledger(transfer)
         registry = CollectorRegistry()
         observer = StageMetrics(registry, deployment.slo_ttft, deployment.slo_tpot)
-        pipeline = make_pipeline(deployment, ledger, observer, _room(transfer, folder))
+        pipeline = make_pipeline(
+            deployment, ledger, observer, _room(transfer, folder), encode_tokens(deployment, plans)
+        )
         pictures = PicturePool(deployment.request_timeout)
         specs = _specs(deployment, plans, family, hub, str(folder))
         supervisor = _supervisor(deployment, hub, ledger, Staff(pipeline, pictures), on_progress)
@@ -147,7 +158,7 @@ def _specs(
             endpoint=hub.endpoint,
             run_folder=folder,
             dtype=deployment.dtype,
-            engine=deployment.engine_options,
+            engine=engine_options(deployment, plan),
             engine_name=engine_of(deployment, plan) or "torch",
             engine_args=deployment.engine_args,
             kv_travels=any("prefill" in other.stages and "decode" not in other.stages for other in plans),

@@ -27,9 +27,14 @@ from easerve.workers.remote_pictures import PicturePool
 logger = logging.getLogger(__name__)
 
 
-def make_pipeline(deployment: Deployment, buffers: Buffers, observer: Observer, room: int | None) -> Pipeline:
-    """A pipeline without workers yet. `room`: bytes left where embeddings lie, None for no bound."""
-    encode_pool = EncodePool(_encode_policy(deployment), buffers, observer)
+def make_pipeline(
+    deployment: Deployment, buffers: Buffers, observer: Observer, room: int | None, encode_tokens: int | None
+) -> Pipeline:
+    """A pipeline without workers yet. `room`: bytes left where embeddings lie; `encode_tokens`: most in a batch.
+
+    None stands for no bound.
+    """
+    encode_pool = EncodePool(_encode_policy(deployment, encode_tokens), buffers, observer)
     place = PLACEMENTS[deployment.placement]
     seconds = deployment.request_timeout
     return Pipeline(
@@ -56,12 +61,12 @@ def _cache_bytes(deployment: Deployment, room: int | None) -> int:
     return room // 2
 
 
-def _encode_policy(deployment: Deployment) -> EncodePolicy:
+def _encode_policy(deployment: Deployment, tokens: int | None) -> EncodePolicy:
     arrivals = ArrivalRate(configured_rate=deployment.arrival_rate)
     service = ServiceTime()
     rule = make_rule(deployment.batching, deployment.batch_options, arrivals, service)
     return EncodePolicy(
-        batcher=Batcher(rule, deployment.encode_batch, deployment.encode_tokens),
+        batcher=Batcher(rule, deployment.encode_batch, tokens),
         arrivals=arrivals,
         service=service,
         placement=PLACEMENTS[deployment.placement](),

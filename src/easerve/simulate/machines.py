@@ -51,11 +51,14 @@ class Machines:
         folder = model_folder(model)
         text = by_words if folder is None else by_tokenizer(folder)
         takes, size = media_size(model)
-        world = World(self.name, costs, size, link, takes, text=text, sources=sources)
+        world = World(self.name, costs, size, link, takes, self._on_cpu, text=text, sources=sources)
         if measured is None:
             return world
         slowdowns = {(one.stage, one.beside): one.factor for one in measured.slowdown}
         return replace(world, added=measured.server, slowdowns=slowdowns)
+
+    def _on_cpu(self, plan: WorkerPlan) -> bool:
+        return (self.encode_hardware if plan.stages == E and self.encode_hardware else self.hardware) == "cpu"
 
     @property
     def name(self) -> str:

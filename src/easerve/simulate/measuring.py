@@ -54,14 +54,14 @@ async def measure_server(folder: Path, requests: int = 20) -> ServerTime:
             await bench.spend(Drawn(images=PICTURES, size=(side, side), output_tokens=few)) for side in SIDES
         ]
     pixels = [side * side for side in SIDES]
-    token = (long.front_end - short.front_end) / (many - few)
+    token = max(0.0, (long.front_end - short.front_end) / (many - few))
     pixel = max(0.0, (large.front_end - small.front_end) / PICTURES / (pixels[1] - pixels[0]))
     return ServerTime(
         request=max(0.0, short.front_end - few * token),
         picture=max(0.0, (small.front_end - short.front_end) / PICTURES - pixel * pixels[0]),
         pixel=pixel,
         token=token,
-        step=(long.worker - short.worker) / (many - few),
+        step=max(0.0, (long.worker - short.worker) / (many - few)),
     )
 
 
@@ -89,15 +89,14 @@ class _Bench:
         return time.process_time(), sum(sum(one.cpu_times()[:2]) for one in self.workers)
 
 
-def with_surroundings(profile: Callable[[], Profile], folder: Path, device: Device, requests: int = 20) -> Profile:
+def with_surroundings(
+    profile: Callable[[], Profile], folder: Path, device: Device, requests: int = 20, dtype: str = "auto"
+) -> Profile:
     """What `profile` measures, with what surrounds the stages on a CPU: the server, and other cores at work.
 
-    In this order, since profiling binds this process to its device. On CUDA what a host adds was not looked into, and
-    nothing is added.
+    In this order, since profiling binds this process to its device. The other cores run the torch engine.
     """
-    if device.kind != "cpu":
-        return profile()
     server = asyncio.run(measure_server(folder, requests))
     neighbour = other_core(device)
-    slowdown = measure_slowdowns(folder, device, neighbour) if neighbour is not None else []
+    slowdown = measure_slowdowns(folder, device, neighbour, dtype) if neighbour is not None else []
     return msgspec.structs.replace(profile(), server=server, slowdown=tuple(slowdown))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from easerve.config import Deployment
+from easerve.config.deployment import STEP_TOKENS
 from easerve.errors import BadRequest
 
 _WHATEVER_IS_QUEUED = {"batching": "greedy", "encode_batch": 64, "placement": "round_robin"}
@@ -32,4 +33,6 @@ def as_peer(deployment: Deployment, peer: str) -> Deployment:
     settings = dict(PEERS[peer])
     if deployment.workers:
         del settings["topology"]
-    return deployment.model_copy(update=settings)
+    return deployment.model_copy(
+        update={"max_batched_tokens": deployment.max_batched_tokens or STEP_TOKENS, **settings}
+    )

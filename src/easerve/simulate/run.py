@@ -14,7 +14,7 @@ from easerve.bench.report import Report
 from easerve.bench.run import run_session
 from easerve.bench.session import Session
 from easerve.bench.target import Target
-from easerve.config import Deployment, WorkerPlan, bounded, plan_workers, problems
+from easerve.config import Deployment, WorkerPlan, plan_workers, problems
 from easerve.errors import StartupError
 from easerve.simulate.clock import run_virtually
 from easerve.simulate.server import VirtualServer, World
@@ -35,8 +35,7 @@ class Simulation:
         deployment = self.deployment.model_copy(update={"engine": "torch", "engine_args": ()})  # whatever is installed
         if faults := problems(deployment):
             raise StartupError("; ".join(faults))
-        plans = self.plans()
-        return VirtualServer(bounded(deployment, plans), plans, self.world)
+        return VirtualServer(self.deployment, self.plans(), self.world)
 
     def plans(self) -> list[WorkerPlan]:
         if self.deployment.device == "cpu":

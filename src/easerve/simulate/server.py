@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from easerve.bench.workers import Busy
-from easerve.config import Deployment, WorkerPlan
+from easerve.config import Deployment, WorkerPlan, encode_tokens, engine_options
 from easerve.config.topology import EP, E
 from easerve.costs.base import ItemSize, LinkCosts, StageCosts
 from easerve.costs.profile_file import ServerTime
@@ -43,6 +43,7 @@ class World:
     size: Callable[[int, int], ItemSize]  # of a picture's height and width in pixels, or of 1 and a clip's samples
     link: LinkCosts  # between any two workers
     takes: Modality = "image"
+    on_cpu: Callable[[WorkerPlan], bool] = lambda plan: False
     text: TextTokens = by_words
     sources: Mapping[str, str] = field(default_factory=dict)
     added: ServerTime = field(default_factory=ServerTime)
@@ -61,17 +62,20 @@ class VirtualServer:
     def __init__(
         self, deployment: Deployment, plans: list[WorkerPlan], world: World, observer: Observer | None = None
     ) -> None:
+        self.deployment, self.world = deployment, world
         self.memory = VirtualMemory(survives_owner=deployment.transfer in ("auto", "shm"))
-        self.pipeline = make_pipeline(deployment, self.memory, observer or Observer(), room=None)
+        tokens = encode_tokens(deployment, plans, self._on_cpu)
+        self.pipeline = make_pipeline(deployment, self.memory, observer or Observer(), None, tokens)
         self.workers: dict[str, VirtualWorker] = {}
-        self.deployment = deployment
         self._plans = {plan.name: plan for plan in plans}
-        self.world = world
         host = Host(world.slowdowns)
         self._devices = {place: Device(host) for place in dict.fromkeys(str(plan.device) for plan in plans)}
         self.front_end = FrontEnd(world.added, [*self._devices.values(), *_spare(plans)])
         self._shifts = Shifts(self.pipeline)
         self._earlier: dict[tuple[str, str], float] = {}  # busy seconds of workers that were lost
+
+    def _on_cpu(self, deployment: Deployment, plan: WorkerPlan) -> bool:
+        return self.world.on_cpu(plan)
 
     def open(self) -> None:
         for name in self._plans:
@@ -119,7 +123,7 @@ class VirtualServer:
             plan.name,
             plan.stages,
             EncodeDesk(station, self.world.item, shares) if "encode" in plan.stages else None,
-            GenerateDesk(beside, ContinuousBatching.sized(self.deployment.engine_options, costs))
+            GenerateDesk(beside, ContinuousBatching.sized(engine_options(self.deployment, plan, self._on_cpu), costs))
             if plan.stages != E
             else None,
         )
