@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,6 +28,7 @@ from easerve.config import (
     served_name,
 )
 from easerve.errors import StartupError
+from easerve.heap import settle
 from easerve.media import MediaLoader, PictureStore
 from easerve.models.base import Family
 from easerve.models.registry import load_family
@@ -125,6 +127,8 @@ async def running(
         )
         task = await exits.enter_async_context(serving(app, listener, deployment.drain_timeout))
         url = f"http://{host}:{listener.getsockname()[1]}"
+        settle()
+        exits.callback(gc.unfreeze)
         yield Server(url, served.name, pipeline, supervisor, ledger, transfer, ready, task)
 
 

@@ -17,6 +17,7 @@ import psutil
 import zmq
 
 from easerve.errors import EAServeError
+from easerve.heap import settle
 from easerve.workers.connection import connect
 from easerve.workers.messages import GaveUp, Heartbeat, Message, Progress, Ready, Stop, ToWorker, pack
 from easerve.workers.spec import WorkerSpec
@@ -104,6 +105,7 @@ class Crew:
         self._reporters = made.reporters
         (_, own), *others = made.loops.items()
         self._loops = [own(send), *(self._beside(name, make) for name, make in others)]
+        settle()
         send(
             Ready(
                 pid=os.getpid(),
