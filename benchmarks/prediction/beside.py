@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import join
 from typing import Any
 
+from drift import Drift, Profiled, drift, drifted, probing
 from rich.console import Console
 
 from easerve.bench.document import document
@@ -20,7 +21,9 @@ from easerve.bench.run import run_bench
 from easerve.bench.target import client
 from easerve.bench.workloads import read_workload
 from easerve.config import Deployment, plan_workers, write_deployment
+from easerve.costs.profile_file import read_profile, write_profile
 from easerve.errors import EAServeError, StartupError
+from easerve.profile.probe import Reading
 from easerve.simulate.machines import Machines
 from easerve.simulate.run import Simulation
 
@@ -31,18 +34,34 @@ PATIENCE = 300.0  # seconds until a server is up
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Reports of the same plan: a run of each for every rate."""
+class Served:
+    """A run, and what the probes read right before and after it."""
 
-    simulation: Simulation
-    measured: Report
-    simulated: Report
+    report: Report
+    before: Reading
+    after: Reading
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One rate, and the same plan three times: served, simulated from the profile as it was taken (`uncorrected`), and
+    from the profile with the run's drift."""
+
+    rate: float
+    served: Served
+    drift: Drift
+    uncorrected: Report
+    predicted: Report
 
     def as_json(self, command: str) -> dict[str, Any]:
         return {
-            "simulation": self.simulation.as_json(),
-            "measured": document(self.measured, command),
-            "simulated": document(self.simulated, command),
+            "rate": self.rate,
+            "drift": asdict(self.drift),
+            "before": self.served.before,
+            "after": self.served.after,
+            "measured": document(self.served.report, command),
+            "uncorrected": document(self.uncorrected, command),
+            "predicted": document(self.predicted, command),
         }
 
 
@@ -76,20 +95,33 @@ def simulation_of(chosen: Deployment, profile: Path) -> Simulation:
 
 
 def beside(
-    chosen: Deployment, profile: Path, load: Plan, results: Path, console: Console, shares: Sequence[float] = SHARES
-) -> Beside:
-    """Raises EAServeError if the server does not come up, or a request is not answered."""
-    simulation = simulation_of(chosen, profile)
+    chosen: Deployment,
+    profiled: Profiled,
+    load: Plan,
+    results: Path,
+    console: Console,
+    shares: Sequence[float] = SHARES,
+) -> list[Trial]:
+    """Raises EAServeError if the server or a probe does not come up, or a request is not answered."""
+    simulation = simulation_of(chosen, profiled.path)
     most = _most(simulation, load)
     rates = [round(share * most, 2) for share in shares]
     console.print(f"rates: {rates} of at most {most:.2f} req/s in virtual time", highlight=False)
-    loaded = replace(load, load=Rates(rates))
-    simulated = simulation.bench(loaded)
-    measured = asyncio.run(_served(chosen, loaded, results, console))
-    for report in (measured, simulated):
+    plans = [replace(load, load=Rates((rate,)), seed=load.seed + number) for number, rate in enumerate(rates)]
+    with probing(chosen) as read:
+        runs = asyncio.run(_served(chosen, plans, read, results, console))
+    return [_trial(chosen, profiled, rate, run, results) for rate, run in zip(rates, runs, strict=True)]
+
+
+def _trial(chosen: Deployment, profiled: Profiled, rate: float, run: Served, results: Path) -> Trial:
+    by = drift(profiled.reading, run.before, run.after)
+    path = results / f"{chosen.topology}-{rate:g}.profile.json"
+    write_profile(drifted(read_profile(profiled.path), by), path)
+    uncorrected, predicted = [simulation_of(chosen, one).bench(run.report.plan) for one in (profiled.path, path)]
+    for report in (run.report, uncorrected, predicted):
         if errors := _errors(report):
             raise EAServeError(f"requests failed: {dict(errors)}")
-    return Beside(simulation, measured, simulated)
+    return Trial(rate, run, by, uncorrected, predicted)
 
 
 def _most(simulation: Simulation, load: Plan) -> float:
@@ -98,16 +130,24 @@ def _most(simulation: Simulation, load: Plan) -> float:
     return report.runs[0].all.request_throughput
 
 
-async def _served(chosen: Deployment, load: Plan, results: Path, console: Console) -> Report:
+async def _served(
+    chosen: Deployment, plans: Sequence[Plan], read: Callable[[], Reading], results: Path, console: Console
+) -> list[Served]:
+    """One server, which does nothing while the probes read."""
     config = results / f"{chosen.topology}.yaml"
     write_deployment(chosen, config)
     command = join([sys.executable, "-m", "easerve", "serve", "--config", str(config)]) + " --port {port}"
     console.print(f"{chosen.topology}: starting", highlight=False)
+    runs = []
     async with (
         launched(command, (), results / f"{chosen.topology}.log", PATIENCE) as url,
         client(url, None) as http,
     ):
-        return await run_bench(load, http, None, console, asyncio.Event())
+        for one in plans:
+            before = await asyncio.to_thread(read)
+            report = await run_bench(one, http, None, console, asyncio.Event())
+            runs.append(Served(report, before, await asyncio.to_thread(read)))
+    return runs
 
 
 def _errors(report: Report) -> Mapping[str, int]:

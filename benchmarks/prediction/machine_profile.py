@@ -22,7 +22,8 @@ from easerve.profile.run import run_profile
 from easerve.simulate.measuring import with_surroundings
 from easerve.workers.spec import Device, parse_device
 
-# about what the workloads of this comparison ask for, so that it is quick; `easerve profile` takes more
+# about what the workloads of this comparison ask for, so that it is quick; `easerve profile` takes more;
+# the works of a probe are among them
 SIZES = Plan(
     sides=(56, 112, 224),
     batches=(1, 2, 4, 8),

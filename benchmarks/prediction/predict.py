@@ -5,27 +5,31 @@
     python benchmarks/prediction/predict.py --quick                              to see that all works
 
 For each topology: the stages are profiled on as many cores as its workers have, a server runs under three rates below
-what it carries, and the same deployment, requests and moments go through virtual time. Everything uses the same cores,
-load generator included. A topology's figures, and every request of both sides, go to --results as soon as it is done.
+what it carries, and the same deployment, requests and moments go through virtual time: with the profile as it was
+taken, and with its times as probes around each run say that they are now. Everything uses the same cores, load
+generator included. A topology's figures, and every request of both sides, go to --results as soon as it is done.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
 import time
 from pathlib import Path
 
-from beside import TOPOLOGIES, beside, cores_of, deployment, plan
+from beside import TOPOLOGIES, beside, cores_of, deployment, plan, simulation_of
+from drift import Profiled, drift, read_once, said
 from machine_profile import profile_apart
 from prediction_table import Figure, figures, lines, summary, update_page, write
 from rich.console import Console
 
 from easerve.bench.document import heading
-from easerve.costs.profile_file import Profile, read_profile
+from easerve.costs.profile_file import read_profile
 from easerve.errors import EAServeError
+from easerve.workers.spec import parse_device
 
 QUICK_REQUESTS, QUICK_REPEATS = 8, 1
 
@@ -55,39 +59,52 @@ def main() -> int:
 
 
 def _compare(topology: str, arguments: argparse.Namespace, console: Console) -> list[Figure]:
+    (arguments.results / f"{topology}.json").unlink(missing_ok=True)  # a failure must not leave older figures
     chosen = deployment(arguments.model, topology)
-    path, profile = _profiled(cores_of(chosen), arguments, console)
+    profiled = _profiled(cores_of(chosen), arguments, console)
+    told = _told(profiled)
+    console.print(told, highlight=False)
     requests = QUICK_REQUESTS if arguments.quick else arguments.requests
     load = plan(arguments.workload, arguments.seed, requests, arguments.warmup)
-    both = beside(chosen, path, load, arguments.results, console)
-    found = list(figures(topology, both.measured, both.simulated))
+    trials = beside(chosen, profiled, load, arguments.results, console)
+    found = [figure for trial in trials for figure in figures(topology, trial)]
     command = shlex.join(["python", *sys.argv])
-    more = {**heading(command), "profiled": _told(profile), **both.as_json(command)}
+    more = {
+        **heading(command),
+        "profiled": told,
+        "reading": profiled.reading,
+        "simulation": simulation_of(chosen, profiled.path).as_json(),
+        "trials": [trial.as_json(command) for trial in trials],
+    }
     for line in lines(found):
         print(line, flush=True)
     console.print(f"written to {write(arguments.results, topology, found, more)}", highlight=False)
     return found
 
 
-def _profiled(cores: int, arguments: argparse.Namespace, console: Console) -> tuple[Path, Profile]:
+def _profiled(cores: int, arguments: argparse.Namespace, console: Console) -> Profiled:
     """Measured now, unless an earlier topology of this run, or one before with --keep-profiles, did."""
     path: Path = arguments.results / f"profile-{cores}-cores.json"
-    if not (path.exists() and (arguments.keep_profiles or cores in arguments.profiled)):
+    probed = path.with_suffix(".probe.json")
+    if not (path.exists() and probed.exists() and (arguments.keep_profiles or cores in arguments.profiled)):
         console.print(f"profiling a worker with {cores} cores", highlight=False)
         repeats, requests = (QUICK_REPEATS, QUICK_REQUESTS) if arguments.quick else (5, 20)
         profile_apart(arguments.model, cores, path, requests=requests, repeats=repeats)
+        probed.write_text(json.dumps(read_once(arguments.model, parse_device(f"cpu:0-{cores - 1}"))), encoding="utf-8")
     arguments.profiled.add(cores)
-    return path, read_profile(path)
+    return Profiled(path, json.loads(probed.read_text(encoding="utf-8")))
 
 
-def _told(profile: Profile) -> str:
-    """What of the profile is not a stage's time."""
-    added = profile.server
+def _told(profiled: Profiled) -> str:
+    """What of the profile is not a stage's time, and whether the machine held still while it was taken."""
+    profile = read_profile(profiled.path)
+    added, then = profile.server, drift(said(profile), profiled.reading, profiled.reading)
     words = [
         f"profiled on {profile.machine.device} of {profile.machine.processor}",
         f"front end and client {1e3 * added.request:.1f} ms a request, {1e3 * added.picture:.1f} ms a picture and "
         f"{1e3 * added.token:.2f} ms a token of CPU time, a worker {1e3 * added.step:.2f} ms a step",
     ]
+    words += [f"drift from the profile's own times to the probe right after it: {then}"]
     if profile.slowdown:
         beside_others = (f"{one.stage} beside {one.beside} {one.factor:.2f}" for one in profile.slowdown)
         words.append(f"slowdown by another core: {', '.join(beside_others)}")

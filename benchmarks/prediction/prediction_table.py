@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from easerve.bench.report import Report, Run
+from beside import Trial
+
+from easerve.bench.report import Report
 
 BEGIN, END = "<!-- measured: written by benchmarks/prediction/predict.py -->", "<!-- end of measured -->"
 WANTED = {"P50": 0.10, "P99": 0.20}  # errors at most
 METRICS = ("TTFT", "TPOT")
+COLUMNS = (
+    *("topology", "req/s", "drift", "metric", "measured, ms", "uncorrected, ms", "predicted, ms"),
+    *("error uncorrected", "error", "wanted", ""),
+)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds; `rate` in requests a second."""
+    """Seconds; `rate` in requests a second. `uncorrected` is predicted from the profile as it was taken."""
 
     topology: str
     rate: float
     metric: str  # "TTFT P50"
     measured: float
+    uncorrected: float
     predicted: float
+    drift: str  # of the run
 
     @property
     def error(self) -> float:
@@ -32,19 +40,25 @@ class Figure:
         return self.predicted / self.measured - 1
 
     @property
+    def uncorrected_error(self) -> float:
+        return self.uncorrected / self.measured - 1
+
+    @property
     def reached(self) -> bool:
         return abs(self.error) <= WANTED[self.metric.split()[1]]
 
 
-def figures(topology: str, measured: Report, simulated: Report) -> Iterator[Figure]:
-    for real, virtual in zip(measured.runs, simulated.runs, strict=True):
-        assert real.rate is not None
-        seen, expected = _latencies(real), _latencies(virtual)
-        for metric, seconds in seen.items():
-            yield Figure(topology, real.rate, metric, seconds, expected[metric])
+def figures(topology: str, trial: Trial) -> Iterator[Figure]:
+    uncorrected, predicted = _latencies(trial.uncorrected), _latencies(trial.predicted)
+    for metric, seconds in _latencies(trial.served.report).items():
+        yield Figure(
+            topology, trial.rate, metric, seconds, uncorrected[metric], predicted[metric], str(trial.drift)
+        )  # fmt: skip
 
 
-def _latencies(run: Run) -> dict[str, float]:
+def _latencies(report: Report) -> dict[str, float]:
+    """Of its only run."""
+    (run,) = report.runs
     found: dict[str, float] = {}
     for name, spread in zip(METRICS, (run.all.ttft, run.all.tpot), strict=True):
         assert spread is not None
@@ -58,15 +72,22 @@ def lines(found: Sequence[Figure]) -> Iterator[str]:
         mark = "" if one.reached else "  MISSED"
         yield (
             f"{one.topology:11} {one.rate:5.2f} req/s  {one.metric}  measured {1e3 * one.measured:8.1f} ms  "
-            f"predicted {1e3 * one.predicted:8.1f} ms  {one.error:+7.1%}{mark}"
+            f"predicted {1e3 * one.predicted:8.1f} ms  {one.error:+7.1%} (uncorrected {one.uncorrected_error:+7.1%})  "
+            f"drift {one.drift}{mark}"
         )
 
 
 def summary(found: Sequence[Figure]) -> str:
-    """How many reach what is wanted."""
-    words = []
+    """How many reach what is wanted, and how many would without the drift."""
+    corrected = _reached((one.metric, one.error) for one in found)
+    return f"{corrected} (uncorrected: {_reached((one.metric, one.uncorrected_error) for one in found)})"
+
+
+def _reached(found: Iterable[tuple[str, float]]) -> str:
+    """Of metrics and errors."""
+    words, several = [], list(found)
     for point, bound in WANTED.items():
-        errors = [abs(one.error) for one in found if one.metric.endswith(point)]
+        errors = [abs(error) for metric, error in several if metric.endswith(point)]
         if errors:
             within = sum(error <= bound for error in errors)
             words.append(f"{point}: {within} of {len(errors)} within {bound:.0%}, median error {median(errors):.1%}")
@@ -90,12 +111,14 @@ def update_page(page: Path, folder: Path, topologies: Sequence[str]) -> None:
 
 
 def _markdown(results: Sequence[Mapping[str, Any]]) -> str:
+    results = [one for one in results if "reading" in one]  # others are from before drifts were measured
     found = [[Figure(**one) for one in result["figures"]] for result in results]
-    rows = ["| topology | req/s | metric | measured, ms | predicted, ms | error | wanted | |", "|---|" + "---|" * 7]
+    rows = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     for one in (figure for several in found for figure in several):
-        cells = [one.topology, f"{one.rate:g}", one.metric, f"{1e3 * one.measured:.1f}", f"{1e3 * one.predicted:.1f}"]
-        cells += [f"{one.error:+.1%}", f"{WANTED[one.metric.split()[1]]:.0%}", "reached" if one.reached else "missed"]
-        rows.append(f"| {' | '.join(cells)} |")
+        cells = [one.topology, f"{one.rate:g}", one.drift, one.metric]
+        cells += [f"{1e3 * seconds:.1f}" for seconds in (one.measured, one.uncorrected, one.predicted)]
+        cells += [f"{one.uncorrected_error:+.1%}", f"{one.error:+.1%}", f"{WANTED[one.metric.split()[1]]:.0%}"]
+        rows.append(f"| {' | '.join([*cells, 'reached' if one.reached else 'missed'])} |")
     rows += ["", summary([figure for several in found for figure in several]) + ".", ""]
     for several, result in zip(found, results, strict=True):
         rows.append(f"- {several[0].topology}: `{result['command']}`, {result['ended'][:10]}; {result['profiled']}")

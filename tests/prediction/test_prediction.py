@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from easerve.bench.plan import Plan, Rates
-from easerve.bench.report import Report
-from easerve.config import plan_workers
+from easerve.config import Deployment, plan_workers
 from easerve.costs.profile_file import write_profile
 from easerve.errors import EAServeError, StartupError
+from easerve.profile.probe import Reading
+from easerve.profile.works import KINDS
 from tests.simulate.test_front_end import measured
 from tests.simulate.worlds import plan, simulation
 
@@ -24,25 +28,30 @@ PAGE = Path(__file__).parents[2] / "docs" / "results" / "prediction.md"
 def test_errors_are_parts_of_what_was_measured_and_medians_have_a_tighter_bound() -> None:
     from prediction_table import Figure, summary
 
-    median = Figure("colocated", 2.0, "TTFT P50", measured=0.2, predicted=0.17)
+    median = Figure("colocated", 2.0, "TTFT P50", measured=0.2, uncorrected=0.1, predicted=0.17, drift="")
     tail = replace(median, metric="TTFT P99")
     assert median.error == tail.error == pytest.approx(-0.15)
     assert not median.reached and tail.reached
     assert summary([median, tail]) == (
-        "P50: 0 of 1 within 10%, median error 15.0%; P99: 1 of 1 within 20%, median error 15.0%"
+        "P50: 0 of 1 within 10%, median error 15.0%; P99: 1 of 1 within 20%, median error 15.0% "
+        "(uncorrected: P50: 0 of 1 within 10%, median error 50.0%; P99: 0 of 1 within 20%, median error 50.0%)"
     )
 
 
 def test_a_page_shows_every_rate_of_the_newest_results_and_keeps_its_own_words(tmp_path: Path) -> None:
+    from beside import Served, Trial
+    from drift import Drift
     from prediction_table import BEGIN, END, figures, update_page, write
 
-    load = replace(plan(requests=20), load=Rates((1.0, 4.0)))
-    report = simulation(device="cpu").bench(load)
-    found = list(figures("colocated", report, report))
+    def trial(rate: float) -> Trial:
+        report = simulation(device="cpu").bench(replace(plan(requests=20), load=Rates((rate,))))
+        return Trial(rate, Served(report, {}, {}), Drift(1.0, 1.25, 0.5), report, report)
+
+    found = [one for rate in (1.0, 4.0) for one in figures("colocated", trial(rate))]
     assert [(one.rate, one.metric) for one in found] == [
         (rate, metric) for rate in (1.0, 4.0) for metric in ("TTFT P50", "TTFT P99", "TPOT P50", "TPOT P99")
     ]
-    assert all(one.error == 0 and one.measured > 0 for one in found)
+    assert all(one.error == one.uncorrected_error == 0 and one.measured > 0 for one in found)
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     more = {"command": "the command", "ended": "2026-01-01T00:00", "profiled": "on a machine"}
@@ -50,7 +59,8 @@ def test_a_page_shows_every_rate_of_the_newest_results_and_keeps_its_own_words(t
     update_page(page, tmp_path, ("aggregated", "colocated"))
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    assert text.count("| reached |") == len(found) and "`the command`, 2026-01-01; on a machine" in text
+    assert text.count("| reached |") == text.count("| encode 1.00, prefill 1.25, decode 0.50 (± 0%) |") == len(found)
+    assert "`the command`, 2026-01-01; on a machine" in text
     with pytest.raises(ValueError, match="lacks"):
         update_page(tmp_path / "colocated.json", tmp_path, ())
 
@@ -84,33 +94,44 @@ def test_workers_of_a_comparison_have_equal_numbers_of_cores(monkeypatch: pytest
 def test_both_sides_get_the_same_plan_at_rates_below_what_the_simulation_carries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a simulation in the server's place, there is no error at all."""
+    """With a simulation in the server's place, on a machine that has become slower by a half, correction is exact."""
     import beside
+    from drift import Drift, Profiled, drifted
 
-    profile = tmp_path / "profile.json"
-    write_profile(measured(), profile)
+    path, slower = tmp_path / "profile.json", tmp_path / "slower.json"
+    write_profile(measured(), path)
+    write_profile(drifted(measured(), Drift(1.5, 1.5, 1.5)), slower)
     chosen = beside.deployment(Path("builtin"), "e-p-d")
-    simulation, seen = beside.simulation_of(chosen, profile), []
+    then, now = (dict.fromkeys(KINDS, seconds) for seconds in (1.0, 1.5))
+    seen: list[Plan] = []
 
-    async def served(_: object, load: Plan, *__: object) -> Report:
-        seen.append(load)
-        return await asyncio.to_thread(simulation.bench, load)
+    @contextmanager
+    def probing(_: Deployment) -> Iterator[Callable[[], Reading]]:
+        yield lambda: now
+
+    async def served(_: Deployment, plans: list[Plan], read: Callable[[], Reading], *__: object) -> list[beside.Served]:
+        seen.extend(plans)
+        virtual = beside.simulation_of(chosen, slower)
+        return [beside.Served(await asyncio.to_thread(virtual.bench, one), read(), read()) for one in plans]
 
     load = beside.plan("text-only", seed=3, requests=20, warmup=2)
     monkeypatch.setattr(beside, "AT_ONCE", 8)
+    monkeypatch.setattr(beside, "probing", probing)
     monkeypatch.setattr(beside, "_served", served)
-    found = beside.beside(chosen, profile, load, tmp_path, Console(quiet=True))
-    assert [run.all for run in found.measured.runs] == [run.all for run in found.simulated.runs]
-    rates = [run.rate for run in found.simulated.runs]
-    assert rates == sorted(rates) and seen[0].load == Rates(rates)
-    assert found.simulated.runs[-1].all.request_throughput == pytest.approx(rates[-1], rel=0.5)
+    trials = beside.beside(chosen, Profiled(path, then), load, tmp_path, Console(quiet=True))
+    for one in trials:
+        ours, theirs, raw = (report.runs[0].all for report in (one.predicted, one.served.report, one.uncorrected))
+        assert ours == theirs
+        assert ours.tpot is not None and raw.tpot is not None and raw.tpot.p50 < ours.tpot.p50
+    rates = [one.rate for one in trials]
+    assert rates == sorted(rates) and [one.load for one in seen] == [Rates((rate,)) for rate in rates]
+    assert trials[-1].uncorrected.runs[0].all.request_throughput == pytest.approx(rates[-1], rel=0.5)
 
-    async def refused(*_: object) -> Report:
-        report = await served(chosen, seen[0])
-        run = report.runs[0]
-        failed = replace(run, groups={"all": replace(run.all, errors={"http 503": 1})})
-        return replace(report, runs=[failed])
+    async def refused(*given: Any) -> list[beside.Served]:
+        run, *others = await served(*given)
+        failed = replace(run.report.runs[0], groups={"all": replace(run.report.runs[0].all, errors={"http 503": 1})})
+        return [replace(run, report=replace(run.report, runs=[failed])), *others]
 
     monkeypatch.setattr(beside, "_served", refused)
     with pytest.raises(EAServeError, match="http 503"):
-        beside.beside(chosen, profile, load, tmp_path, Console(quiet=True))
+        beside.beside(chosen, Profiled(path, then), load, tmp_path, Console(quiet=True))

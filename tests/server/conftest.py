@@ -56,11 +56,6 @@ def messages(question: str, urls: list[str]) -> list[dict[str, object]]:
     return [{"role": "user", "content": [*parts, {"type": "text", "text": question}]}]
 
 
-def shared_memory() -> set[Path]:
-    """Run folders of all servers on this machine."""
-    return set(Path("/dev/shm").glob("easerve-*"))
-
-
-def own_shared_memory() -> set[Path]:
-    """Run folders of the servers in this process."""
-    return set(Path("/dev/shm").glob(f"easerve-{os.getpid()}-*"))
+def run_folders(pid: int | None = None) -> set[Path]:
+    """Of the servers in a process, this one by default; with what they have in shared memory."""
+    return set(Path("/dev/shm").glob(f"easerve-{pid or os.getpid()}-*"))

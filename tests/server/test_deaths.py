@@ -18,7 +18,7 @@ import pytest
 from easerve.builtin import scenes
 from easerve.server import Server, running
 
-from .conftest import deployment, messages, own_shared_memory, uri
+from .conftest import deployment, messages, run_folders, uri
 from .traffic import answers, assert_nothing_is_held, mixed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -128,7 +128,7 @@ async def test_a_worker_that_cannot_come_back_is_given_up() -> None:
 )
 async def test_chaos(shape: dict[str, Any], every: float) -> None:
     """500 requests while a random worker is killed or stalled time and again: 500 right answers, and nothing left."""
-    before, questions = own_shared_memory(), mixed(500, seed=9)
+    before, questions = run_folders(), mixed(500, seed=9)
     distinct = {id(example): example for example in questions}
     async with serving(heartbeat_timeout=1.5, max_restarts=1000, **shape) as (server, _):
         texts = dict(zip(distinct, await answers(server, list(distinct.values()), 4), strict=True))
@@ -144,7 +144,7 @@ async def test_chaos(shape: dict[str, Any], every: float) -> None:
         await until_all_are_up(server)
         await assert_nothing_is_held(server)
         pids = server.supervisor.pids
-    assert own_shared_memory() == before
+    assert run_folders() == before
     assert [pid for pid in pids.values() if psutil.pid_exists(pid)] == []
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from easerve.builtin import model_path, scenes
 
-from .conftest import shared_memory
+from .conftest import run_folders
 
 EASERVE = (sys.executable, "-m", "easerve")
 
@@ -56,28 +56,27 @@ def fails(*arguments: str, within: float = 30.0) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_everything_and_leaves_nothing(number: signal.Signals) -> None:
-    before = shared_memory()
     with serving() as (process, url, workers):
         assert httpx.get(f"{url}/health").status_code == 200
         assert len(workers) == 2
-        assert shared_memory() != before
+        assert run_folders(process.pid)
         os.killpg(process.pid, number)  # as a terminal does: the whole group
         assert process.wait(20) == 0
     assert [worker for worker in workers if worker.is_running()] == []
-    assert shared_memory() == before
+    assert not run_folders(process.pid)
 
 
 def test_workers_end_when_the_front_end_is_killed_and_the_next_start_sweeps() -> None:
-    before = shared_memory()
-    with serving() as (process, _, workers):
-        process.kill()
-        process.wait(10)
+    with serving() as (killed, _, workers):
+        killed.kill()
+        killed.wait(10)
         psutil.wait_procs(workers, timeout=10)
         assert [worker for worker in workers if worker.is_running()] == []
+        assert run_folders(killed.pid)
     with serving() as (process, _, workers):
         process.terminate()
         process.wait(20)
-    assert shared_memory() == before
+    assert not run_folders(killed.pid) | run_folders(process.pid)
 
 
 def test_encode_and_generate_hold_their_own_cores_and_their_own_weights_only() -> None:
@@ -105,12 +104,12 @@ def test_it_tells_why_it_cannot_start(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_without_weights_fails_with_the_reason(tmp_path: Path) -> None:
-    before = shared_memory()
     for file in model_path().iterdir():
         if file.suffix != ".safetensors":
             (tmp_path / file.name).write_bytes(file.read_bytes())
     assert "safetensors" in fails("--model", str(tmp_path), within=60)
-    assert shared_memory() <= before  # a start also sweeps
+    owners = [int(folder.name.split("-")[1]) for folder in Path("/dev/shm").glob("easerve-*")]
+    assert all(map(psutil.pid_exists, owners)), "a start also sweeps"
 
 
 def test_a_worker_that_dies_while_loading_ends_the_start() -> None:

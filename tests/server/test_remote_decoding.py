@@ -22,7 +22,7 @@ from easerve.media import MediaLoader
 from easerve.server import Server, running
 from tests.media import servers
 
-from .conftest import deployment, messages, shared_memory, uri
+from .conftest import deployment, messages, run_folders, uri
 from .test_answers import answers, examples
 from .test_faults import PICTURE, REFUSED, SERVED, assert_error, post
 
@@ -71,15 +71,11 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         allowed_local_media_path=pictures,
         allowed_media_domains=("127.0.0.1",),
     )
-    before = own_folders()
+    before = run_folders()
     async with servers.running() as host, running(wanted, lambda *_: None) as server:
-        [folder] = own_folders() - before
+        [folder] = run_folders() - before
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
             yield Site(wanted, server, folder, host, http)
-
-
-def own_folders() -> set[Path]:
-    return {folder for folder in shared_memory() if folder.name.startswith(f"easerve-{os.getpid()}-")}
 
 
 async def soon(condition: Callable[[], bool], seconds: float = 20.0) -> None:
@@ -201,7 +197,7 @@ async def test_an_encode_worker_killed_while_loading_loses_no_request(site: Site
 
 
 async def test_without_encode_workers_media_are_unavailable_and_text_is_served() -> None:
-    before = own_folders()
+    before = run_folders()
     async with (
         running(deployment(frontend_decoding=False, max_restarts=0), lambda *_: None) as server,
         httpx.AsyncClient(base_url=server.url, timeout=60) as http,
@@ -213,4 +209,4 @@ async def test_without_encode_workers_media_are_unavailable_and_text_is_served()
         assert refused.headers["retry-after"]
         assert (await post(http)).status_code == 200
         assert (server.transfer.buffers, server.ledger.live) == (0, 0)
-    assert own_folders() == before
+    assert run_folders() == before

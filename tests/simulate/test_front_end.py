@@ -19,6 +19,7 @@ from easerve.costs.profile_file import Profile, ServerTime, Slowdown, read_profi
 from easerve.errors import StartupError
 from easerve.profile import neighbours
 from easerve.profile.run import merged
+from easerve.profile.works import KINDS
 from easerve.simulate.clock import run_virtually
 from easerve.simulate.device import Device, Host
 from easerve.simulate.front_end import FrontEnd
@@ -162,7 +163,7 @@ def test_each_stage_is_measured_beside_each(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(neighbours, name, value)
     core, own = parse_device("cpu:0"), os.sched_getaffinity(0)
     found = neighbours.measure_slowdowns(model_path(), core, core)
-    assert [(one.stage, one.beside) for one in found] == list(itertools.product(neighbours.KINDS, repeat=2))
+    assert [(one.stage, one.beside) for one in found] == list(itertools.product(KINDS, repeat=2))
     assert min(one.factor for one in found) >= 1.0 < max(one.factor for one in found)
     assert neighbours.other_core(parse_device("cuda:0")) is None
     assert os.sched_getaffinity(0) == own, "else the profile that comes next could not be bound to its device"
