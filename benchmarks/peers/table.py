@@ -12,6 +12,7 @@ from rows import ROWS, Row
 
 from easerve.bench.comparison import Spread
 from easerve.bench.document import heading
+from easerve.bench.marks import put_between
 from easerve.bench.objectives import EVERY
 
 BEGIN, END = "<!-- measured: written by benchmarks/peers/run.py -->", "<!-- end of measured -->"
@@ -60,12 +61,8 @@ def show(name: str, measured: Measured) -> Iterator[str]:
 
 def update_page(page: Path, folder: Path) -> None:
     """Put the table of all rows with results in `folder` between the page's marks. Raises ValueError if it has none."""
-    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}")
     results = [json.loads(path.read_text()) for name in ROWS if (path := folder / f"{name}.json").is_file()]
-    page.write_text(f"{head}{begin}\n\n{_markdown(results)}\n{end}{tail}", encoding="utf-8")
+    put_between(page, BEGIN, END, _markdown(results))
 
 
 def _markdown(results: Sequence[Mapping[str, Any]]) -> str:

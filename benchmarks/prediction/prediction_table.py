@@ -11,6 +11,7 @@ from typing import Any
 
 from beside import Trial
 
+from easerve.bench.marks import put_between
 from easerve.bench.report import Report
 
 BEGIN, END = "<!-- measured: written by benchmarks/prediction/predict.py -->", "<!-- end of measured -->"
@@ -102,12 +103,8 @@ def write(folder: Path, topology: str, found: Sequence[Figure], more: Mapping[st
 
 def update_page(page: Path, folder: Path, topologies: Sequence[str]) -> None:
     """Put the table of all results in `folder` between the page's marks. Raises ValueError if it has none."""
-    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}")
     results = [json.loads(path.read_text()) for one in topologies if (path := folder / f"{one}.json").is_file()]
-    page.write_text(f"{head}{begin}\n\n{_markdown(results)}\n{end}{tail}", encoding="utf-8")
+    put_between(page, BEGIN, END, _markdown(results))
 
 
 def _markdown(results: Sequence[Mapping[str, Any]]) -> str:

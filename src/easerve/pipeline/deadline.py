@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from easerve.errors import DeadlineExceeded
+from easerve.pipeline.alarm import Alarm
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,38 +22,34 @@ class Wait:
 class Watch:
     """Tells of a wait that lasts too long.
 
-    A wait begins with every token and soon ends, so a timer that goes off looks whether it is still the same wait; if
-    another one is on, it is set again.
+    A wait begins with every token and soon ends, so its alarm looks, when it rings, whether the wait of then is due; if
+    not, it is set again.
     """
 
     def __init__(self, tell: Callable[[Wait], None]) -> None:
         self.current: Wait | None = None
         self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._now = asyncio.get_running_loop().time
+        self._alarm = Alarm(self._look)
 
     def begin(self, stage: str, seconds: float) -> None:
-        wait = self.current = Wait(stage, seconds, self._loop.time() + seconds)
-        if self._timer is None or self._timer.when() > wait.due:
-            self._set(wait)
+        self.current = Wait(stage, seconds, self._now() + seconds)
+        self._alarm.set(self.current.due)
 
     def end(self) -> None:
         self.current = None
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.off()
 
-    def _set(self, wait: Wait) -> None:
-        self.close()
-        self._timer = self._loop.call_at(wait.due, self._look, wait)
-
-    def _look(self, wait: Wait) -> None:
-        self._timer = None
-        if self.current is wait:
-            self._tell(wait)
-        elif self.current is not None:
-            self._set(self.current)
+    def _look(self) -> None:
+        self._alarm.off()
+        if self.current is None:
+            return
+        if self._now() < self.current.due:
+            self._alarm.set(self.current.due)
+        else:
+            self._tell(self.current)
 
 
 def overdue(stage: str, seconds: float) -> DeadlineExceeded:
