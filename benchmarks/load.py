@@ -18,10 +18,10 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
-from easerve.bench.priority import go_first
 from easerve.builtin import scenes
 from easerve.client import data_uri
 from easerve.demo.run import png
+from easerve.priority import go_first
 from easerve.server import Server
 
 Client = Callable[..., asyncio.Future[Any]]

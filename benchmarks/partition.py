@@ -40,11 +40,11 @@ from easerve.bench.compare import Contender, Terms, compare
 from easerve.bench.comparison import METRICS, Comparison, Metric, Spread
 from easerve.bench.document import command_line
 from easerve.bench.plan import Plan, Rates
-from easerve.bench.priority import go_first
 from easerve.bench.side_by_side import comparison_document
 from easerve.bench.workloads.drawn import Drawn
 from easerve.config import BUILTIN, Deployment, WorkerEntry, model_folder, write_deployment
 from easerve.engine.partition.options import PartitionName
+from easerve.priority import go_first
 from token_pace import TokenPace
 
 NAMES: tuple[PartitionName, ...] = ("none", "static", "dynamic")

@@ -54,8 +54,8 @@ def compare(name: str, requests: int, studies: Path) -> None:
     prepared = _prepared(name, requests)
     question = prepared.question
     space = replace(prepared.space, **COARSE)  # type: ignore[arg-type]
-    verdicts = prune(prepared.model, space)
-    alive = {one.candidate.allocation for one in kept(verdicts)}
+    verdicts = prune(prepared.model, space, prepared.requests)
+    alive = {one.allocation for one in kept(verdicts)}
     study = Study(prepared.trial(), studies / f"{name}.jsonl", prepared.as_json())
     print(
         f"{name}: {question.model} on {question.machine} at {prepared.demand.rate:g} req/s; "

@@ -21,7 +21,9 @@ import torch
 from tokenizers import AddedToken, Tokenizer
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-from train_builtin_model import MERGE, PATCH, SPECIAL, make_tokenizer, media_tokens, special_id, write_folder
+from training.folder import write_folder
+from training.shape import MERGE, PATCH, media_tokens
+from training.tokenizer import SPECIAL, make_tokenizer, special_id
 
 SEED = 0
 VOCABULARY = 1024

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from easerve.api.options import ApiOptions
+from easerve.api.schema import ChatRequest, CommonFields, CompletionRequest
 from easerve.errors import Unavailable
 from tests.api.doubles import Rules, Site, make_site, make_tokenizer, user
 
@@ -128,6 +129,10 @@ async def test_messages_name_the_value_and_what_is_possible(site: Site) -> None:
     assert error["message"] == "messages[0].content[0].type: input should be 'text' or 'image_url', not \"video_url\""
     _, error = await refused(site, {"messages": HI, "temperature": 3})
     assert error["message"] == "temperature: input should be less than or equal to 2, not 3"
+    _, error = await refused(site, {"messages": [5]})
+    assert error["message"] == "messages[0]: input should be an object, not 5"
+    _, error = await refused(site, {"messages": []})
+    assert error["message"] == "messages: list should have at least 1 item, not 0"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +149,10 @@ async def test_messages_name_the_value_and_what_is_possible(site: Site) -> None:
         {"modalities": ["text", "audio"]},
         {"echo": True},
         {"chat_template": "x"},
+        {"web_search_options": {}},
+        {"bad_words": ["no"]},
+        {"mm_processor_kwargs": {"max_pixels": 784}},
+        {"truncate_prompt_tokens": 5},
     ],
 )
 async def test_unsupported_features_are_refused(site: Site, field: dict[str, Any]) -> None:
@@ -162,6 +171,20 @@ async def test_harmless_and_unknown_fields_are_accepted(site: Site) -> None:
     }  # fmt: skip
     async with site.client() as client:
         assert (await client.post(CHAT, json=body)).status_code == 200
+
+
+def optional_fields(kind: type[CommonFields]) -> dict[str, None]:
+    return {name: None for name, field in kind.model_fields.items() if not field.is_required()}
+
+
+async def test_null_is_as_good_as_absent(site: Site) -> None:
+    """The schemas of OpenAI and vLLM allow null for most fields, and clients send what they leave open as null."""
+    chat = optional_fields(ChatRequest) | {"messages": [{"name": None, "tool_calls": None, **HI[0]}]}
+    completion = optional_fields(CompletionRequest) | {"prompt": "hi"}
+    async with site.client() as client:
+        assert (await client.post(CHAT, json=chat)).status_code == 200
+        assert (await client.post(CHAT, json={**chat, "stream_options": {"include_usage": None}})).status_code == 200
+        assert (await client.post("/v1/completions", json=completion)).status_code == 200
 
 
 @pytest.mark.parametrize(

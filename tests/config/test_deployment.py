@@ -56,7 +56,8 @@ def test_presets_have_their_stages() -> None:
 def test_presets_map_onto_any_number_of_cores(topology: str, encoders: int, decoders: int, cores: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topologies, "usable_cores", lambda: list(range(cores)))
-        deployment = Deployment(topology=topology, encoders=encoders, decoders=decoders, device="cpu")  # type: ignore[arg-type]
+        numbers = {"decoders": decoders} if topology == "aggregated" else {"decoders": decoders, "encoders": encoders}
+        deployment = Deployment(topology=topology, device="cpu", **numbers)  # type: ignore[arg-type]
         plans = plan_workers(deployment)
     assert problems(deployment) == []
     assert len({plan.name for plan in plans}) == len(plans)
@@ -142,6 +143,22 @@ def test_auto_is_vllm_only_where_it_is_installed_and_the_device_is_cuda(
         ("batching: slow", ["batching", "'gap'", "not 'slow'"]),
         ("encode_batch: 0\nremote_ratio: 2", ["encode_batch", "remote_ratio"]),
         ("modell: x", ["modell", "no such field"]),
+        ("1: x", ["1: ", "no such field"]),
+        ("batching: gap\nage_cap: 1\nbatching: count", ["batching is given 2 times", "line 1"]),
+        ("b\xe4tching: gap".encode("latin-1"), ["no YAML"]),
+        ("age_cap: .inf\nslo_ttft: .nan", ["age_cap", "slo_ttft", "finite"]),
+        ("dtype: float17", ["dtype", "'bfloat16'"]),
+        (
+            "workers: [{stages: encode, device: 'cpu:0', speed: 2}, {stages: [decode]}]",
+            [
+                "workers[0].stages: must be a list",
+                "workers[0].speed",
+                "stages, device, count",
+                "workers[1].device: is missing",
+            ],
+        ),
+        ("workers: [{stages: [encode], device: 'cpu:1-0'}]", ["workers[0].device", "counts down"]),
+        ("workers: [{stages: [encode], device: 'cpu:0,0'}]", ["workers[0].device", "a core twice"]),
         ("workers: [{stages: [encode], device: tpu:0}]", ["workers[0].device", "cpu:0-3"]),
         ("workers: [{stages: [encode, think], device: 'cpu:0'}]", ["workers[0].stages[1]", "'think'"]),
         ("workers: [{stages: [encode], device: 'cpu:0'}]", ["no worker prefills", "no worker decodes"]),
@@ -155,6 +172,9 @@ def test_auto_is_vllm_only_where_it_is_installed_and_the_device_is_cuda(
             "{stages: [encode], device: 'cpu:0', name: a}]",
             ["two workers are called a"],
         ),
+        ("max_encode_queue: 3", ["max_encode_queue 3 is less than limit_images 16"]),
+        ("topology: aggregated\nencoders: 2\nprefillers: 1", ["aggregated has no encoders or prefillers of their own"]),
+        ("engine: timed", ["--engine-args hardware=a100"]),
         ("engine: fast", ["engine", "'vllm'", "not 'fast'"]),
         ("engine_args: [eager]", ["engine_args", "'eager' is no key=value"]),
         ("engine_args: {max-num-seqs: 4}", ["engine_args", "max_num_seqs", "--max-sequences"]),
@@ -163,9 +183,9 @@ def test_auto_is_vllm_only_where_it_is_installed_and_the_device_is_cuda(
         ("a: [", ["no YAML"]),
     ],
 )
-def test_faults_of_a_file_are_told_by_place(text: str, words: list[str], tmp_path: Path) -> None:
+def test_faults_of_a_file_are_told_by_place(text: str | bytes, words: list[str], tmp_path: Path) -> None:
     file = tmp_path / "deployment.yaml"
-    file.write_text(text)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))
     try:
         assert not check_file(file, console)

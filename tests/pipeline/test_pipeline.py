@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from easerve.errors import DeadlineExceeded, EAServeError, Overloaded, Unavailable, WorkerLost
 from easerve.pipeline.pipeline import Deadlines
@@ -251,6 +252,20 @@ async def test_too_few_results_for_a_batch_fail_the_rest_at_once() -> None:
     with pytest.raises(EAServeError, match="answered 3 media items with 1"):
         await world.run(world.request("a", ["key#1", "key#2", "key#3"]))
     await asyncio.sleep(0.01)
+    world.assert_clean()
+
+
+async def test_more_results_than_items_are_given_back() -> None:
+    """What is left over at the end of the answer: embeddings, and errors, which hold nothing."""
+    world = World()
+    encode = world.encoders[0].encode
+
+    async def generous(items: Sequence[MediaItem]) -> EncodedBatch:
+        surplus = [structs.replace(items[0], key=key) for key in ("bad", items[0].key, "of no request")]
+        return await encode([*items, *surplus])
+
+    world.encoders[0].encode = generous  # type: ignore[method-assign]
+    assert await world.run(world.request("a", ["key#1", "key#2"])) == [1, 2]
     world.assert_clean()
 
 

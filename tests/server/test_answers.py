@@ -13,6 +13,7 @@ from easerve.client import ask
 from easerve.server import Server
 
 from .conftest import messages, uri
+from .traffic import answers
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -20,18 +21,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 def examples(one: int, two: int, text: int) -> list[scenes.Example]:
     pictures = scenes.held_out("one", one, 5) + scenes.held_out("two", two, 5)
     return pictures + scenes.held_out("sum", text, 5)
-
-
-async def answers(server: Server, questions: list[scenes.Example], concurrency: int) -> list[str]:
-    places = asyncio.Semaphore(concurrency)
-    async with httpx.AsyncClient(base_url=server.url, timeout=120) as http:
-
-        async def one(example: scenes.Example) -> str:
-            async with places:
-                answer = await ask(http, server.model, example.question, [uri(p) for p in example.pictures], 64)
-            return answer.text
-
-        return await asyncio.gather(*(one(example) for example in questions))
 
 
 async def test_both_topologies_give_the_same_and_mostly_right_answers(colocated: Server, aggregated: Server) -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from easerve.cli import app as command
 from easerve.cli import chatting
 from easerve.config import Deployment
+from easerve.demo import run as demo
 from easerve.errors import BadRequest, EAServeError, Unavailable
 from tests.api.doubles import Site, make_site, make_tokenizer
 from tests.api.test_live import serving
@@ -27,11 +28,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     site = make_site(make_tokenizer(tmp_path / "tiny"))
 
     @asynccontextmanager
-    async def running(*_: object) -> AsyncIterator[SimpleNamespace]:
+    async def shown(*_: object) -> AsyncIterator[SimpleNamespace]:
         async with serving(site) as url:
             yield SimpleNamespace(url=url, model="tiny")
 
-    monkeypatch.setattr(chatting, "running", running)
+    monkeypatch.setattr(chatting, "shown", shown)
     return site
 
 
@@ -80,7 +81,7 @@ async def test_an_error_midway_ends_it_on_a_line_of_its_own(site: Site, said: li
 async def test_a_server_that_breaks_off_is_an_error(
     site: Site, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chatting, "running", _gone)
+    monkeypatch.setattr(chatting, "shown", _gone)
     with pytest.raises(EAServeError, match="the connection to the server broke"):
         await chat(stream=True)
     assert said == []
@@ -103,3 +104,25 @@ def test_the_command_exits_1_with_one_line(site: Site, monkeypatch: pytest.Monke
     site.pipeline.error = None
     result = CliRunner().invoke(command.app, ["chat", "what ?"])
     assert (result.exit_code, result.stdout) == (0, f"{ANSWER}\n")
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"some text", "no picture of a known format"), (b"", "zero bytes")])
+def test_a_file_that_is_no_picture_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
+) -> None:
+    monkeypatch.setattr(chatting, "shown", None)
+    file = tmp_path / "notes.png"
+    file.write_bytes(content)
+    result = CliRunner().invoke(command.app, ["chat", "what ?", "--image", str(file)])
+    assert isinstance(result.exception, BadRequest)
+    assert result.exception.message.startswith(f"{file}: the picture")
+    assert reason in result.exception.message
+
+
+def test_a_demo_that_cannot_write_its_page_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "shown", None)
+    (tmp_path / "taken").write_text("a file")
+    result = CliRunner().invoke(command.app, ["demo", "--html", str(tmp_path / "taken" / "page.html")])
+    assert isinstance(result.exception, EAServeError)
+    assert "--html" in result.exception.message
+    assert CliRunner().invoke(command.app, ["demo", "--html", str(tmp_path)]).exit_code == 2

@@ -33,8 +33,11 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str, list[
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert process.stderr is not None
+        said = ""
         for line in process.stderr:
+            said += line
             if match := re.search(r"ready (http://[^/]+)/v1", line):
+                assert re.search(r": ready, loaded in \d+\.\d s, \d\.\d\d GiB of host memory", said)
                 yield process, match.group(1), psutil.Process(process.pid).children(recursive=True)
                 break
         else:

@@ -45,6 +45,8 @@ async def test_the_books_balance() -> None:
         assert sum(routed.values()) == media
         assert abs(routed["local"] - routed["remote"]) <= 1
         assert found["easerve_kv_hand_overs_total"] == len(questions)
+        for stage in ("prefill", "decode"):
+            assert total(f'easerve_sequence_wait_seconds_count{{stage="{stage}"') == len(questions)
         assert found["easerve_kv_hand_over_bytes_total"] > 0
         assert found['easerve_requests_within_objectives_total{met="yes"}'] == len(questions)
         assert total("easerve_workers_up") == 3

@@ -56,3 +56,32 @@ def test_a_stopped_front_end_goes_on_with_its_workers_and_a_drain_has_an_end() -
         assert all("the server is stopping" in answer.text for answer in answers)
     assert [worker for worker in workers if worker.is_running()] == []
     assert list(Path("/dev/shm").glob(f"easerve-{process.pid}-*")) == []
+
+
+def test_ctrl_c_after_the_signal_to_stop_ends_running_requests() -> None:
+    with serving("--drain-timeout", "300") as (process, url, workers), ThreadPoolExecutor() as threads:
+        endless = [threads.submit(ask, url, max_tokens=3500, n=8, stream=k % 2 == 1) for k in range(2)]
+        until_begun(url, 2)
+        for _ in range(2):  # the second is no hurry
+            process.terminate()
+            time.sleep(0.3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        answers = [one.result() for one in endless]
+        assert [answer.status_code for answer in answers] == [503, 200]
+        assert all("the server is stopping" in answer.text for answer in answers)
+    assert [worker for worker in workers if worker.is_running()] == []
+
+
+def test_a_server_whose_log_nobody_reads_any_more_goes_on() -> None:
+    with serving() as (process, url, workers):
+        wanted = text(ask(url, max_tokens=20))
+        assert process.stderr is not None
+        process.stderr.close()
+        for worker in workers:
+            worker.kill()
+        assert text(ask(url, max_tokens=20)) == wanted
+        assert sum_of(url, "easerve_worker_restarts_total") == len(workers)
+        process.terminate()
+        assert process.wait(60) == 0

@@ -1,14 +1,24 @@
 """The fields a request may have, with their types and ranges, as OpenAI and vLLM name them.
 
-Unknown fields are ignored, as such servers do, but for those that `unsupported` lists. `uuid` on content parts is
-accepted and ignored: items are known by their content.
+Unknown fields are ignored, as such servers do, but for those that `unsupported` lists. A field that is null was not
+given: clients write out what they leave open. `uuid` on content parts is accepted and ignored: items are known by
+their content.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 SEED_RANGE = 2**63
@@ -48,9 +58,14 @@ def _prompts(value: Any) -> list[str | list[int]]:
 
 
 class Lenient(BaseModel):
-    """Types are taken as they stand ("5" is no number); unknown fields are ignored."""
+    """Types are taken as they stand ("5" is no number); unknown fields are ignored, and so are those that are null."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _given(cls, value: Any) -> Any:
+        return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
 class ImageUrl(Lenient):

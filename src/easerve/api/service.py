@@ -42,7 +42,7 @@ class ServedModel:
     codec: TextCodec
     rules: PictureRules
     max_model_len: int  # tokens of prompt and answer together
-    salt: bytes  # of content keys: model identity and processor settings
+    salt: bytes  # of content keys: model identity, revision and processor settings
     default_sampling: Mapping[str, float] = field(default_factory=dict)  # for fields a request leaves out
     created: int = field(default_factory=lambda: int(time.time()))  # Unix seconds
 
@@ -70,9 +70,11 @@ def load_served_model(family: ModelFiles, name: str) -> ServedModel:
 
 
 def _salt(family: ModelFiles, name: str) -> bytes:
+    """Of a hub model the folder is named after the commit, and so tells revisions apart."""
     digest = hashlib.sha256()
-    config, weights = _read(family.folder / "config.json"), _weights(family.folder)
-    for part in (name.encode(), config, weights, family.fingerprint()):
+    folder = family.folder.resolve()
+    config, weights = _read(folder / "config.json"), _weights(folder)
+    for part in (name.encode(), str(folder).encode(), config, weights, family.fingerprint()):
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.digest()
 

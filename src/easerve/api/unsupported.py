@@ -12,6 +12,10 @@ def _asked(value: Any) -> bool:
     return value not in (None, False, [], {}, "")
 
 
+def _given(value: Any) -> bool:
+    return value is not None
+
+
 def _not_text_only(value: Any) -> bool:
     return _asked(value) and value != ["text"]
 
@@ -30,7 +34,7 @@ UNSUPPORTED: Mapping[str, tuple[Asked, str]] = {
     "logit_bias": (_asked, "leave it out"),
     "echo": (_asked, "leave it out and put the prompt before the answer yourself"),
     "suffix": (_asked, "leave it out"),
-    "prompt_logprobs": (lambda value: value is not None, "leave it out"),
+    "prompt_logprobs": (_given, "leave it out"),
     "prompt_embeds": (_asked, "send text or token ids"),
     "use_beam_search": (_asked, "sample with n answers instead"),
     "chat_template": (_asked, "the model folder's own is used"),
@@ -39,6 +43,16 @@ UNSUPPORTED: Mapping[str, tuple[Asked, str]] = {
     "guided_regex": (_asked, "ask for the format in the prompt"),
     "guided_choice": (_asked, "ask for the format in the prompt"),
     "guided_grammar": (_asked, "ask for the format in the prompt"),
+    "structural_tag": (_asked, "ask for the format in the prompt"),
+    "web_search_options": (_given, "nothing is searched; put what is known into the prompt"),
+    "documents": (_asked, "put them into the messages"),
+    "bad_words": (_asked, "leave it out"),
+    "allowed_token_ids": (_asked, "leave it out"),
+    "logits_processors": (_asked, "leave it out"),
+    "truncate_prompt_tokens": (_asked, "shorten the prompt yourself"),
+    "mm_processor_kwargs": (_asked, "the model folder's own settings apply; scale the pictures yourself"),
+    "return_token_ids": (_asked, "leave it out"),
+    "return_tokens_as_token_ids": (_asked, "leave it out"),
 }  # field -> (whether its value asks for the feature, what to do instead)
 
 

@@ -17,6 +17,8 @@ from easerve.errors import BadRequest, TooLarge
 
 OFF_LOOP_BYTES = 256 * 1024  # parsing more than this (about 1 ms) happens on a thread
 SHOWN = 60  # characters of a wrong value in a message
+OBJECT = "Input should be an object"
+OBJECT_TYPES = frozenset({"model_type", "dict_type"})  # what pydantic calls it, in words of Python's
 
 Fields = TypeVar("Fields", bound=CommonFields)
 
@@ -68,11 +70,11 @@ def parse(kind: type[Fields], body: bytes) -> Fields:
 def _readable(error: ErrorDetails, body: Any) -> BadRequest:
     """The first thing that pydantic found wrong, in a sentence."""
     param = _path(error["loc"], body)
-    message = error["msg"][0].lower() + error["msg"][1:]
+    wanted = OBJECT if error["type"] in OBJECT_TYPES else error["msg"].replace(" after validation", "")
     missing = error["type"] == "missing"
-    given = "" if missing else f", not {_shown(error['input'])}"
+    given = "" if missing or "actual_length" in error.get("ctx", {}) else f", not {_shown(error['input'])}"
     return BadRequest(
-        f"{param}: {message}{given}",
+        f"{param}: {wanted[0].lower()}{wanted[1:]}{given}",
         param=param,
         code="missing_required_parameter" if missing else "invalid_value",
     )

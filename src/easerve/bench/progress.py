@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from easerve.bench.record import Record
+from easerve.observe.live import LiveLines
 
 
-class BenchProgress:
+class BenchProgress(LiveLines):
     """A live line per load on a terminal; elsewhere a plain line as each load begins."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("[dim]{task.fields[state]}"),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-
-    def __enter__(self) -> BenchProgress:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
+        bar = BarColumn(bar_width=None), MofNCompleteColumn()
+        super().__init__(console, TextColumn("{task.description}"), *bar, TextColumn("[dim]{task.fields[state]}"))
 
     def load(self, name: str, requests: int | None) -> LoadLine:
         """The line of a load that begins now; `requests` None where their number is not known."""
-        if not self._console.is_terminal:
-            self._console.print(name, highlight=False)
-        return LoadLine(self._progress, self._progress.add_task(name, total=requests, state=""))
+        if not self.on_terminal:
+            self.note(name)
+        return LoadLine(self._lines, self._lines.add_task(name, total=requests, state=""))
 
     def note(self, text: str) -> None:
         self._console.print(text, highlight=False)

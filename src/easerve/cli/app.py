@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -32,7 +33,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-console = Console(stderr=True)
+
+
+class _Notes(Console):
+    """What is said beside the results. Whoever has stopped reading it, a log's pipe, must not end a server."""
+
+    def on_broken_pipe(self) -> None:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stderr.fileno())
+
+
+console = _Notes(stderr=True)
 
 
 def main() -> None:
@@ -92,7 +103,13 @@ def demo(
     seed: Annotated[int, typer.Option(help="Which pictures; none was trained on.", rich_help_panel="Demo")] = 0,
     concurrency: Annotated[int, typer.Option(help="Questions in flight.", min=1, rich_help_panel="Demo")] = 1,
     html: Annotated[
-        Path, typer.Option(help="Where to write the page of pictures, answers and stage times.", rich_help_panel="Demo")
+        Path,
+        typer.Option(
+            help="Where to write the page of pictures, answers and stage times.",
+            dir_okay=False,
+            writable=True,
+            rich_help_panel="Demo",
+        ),
     ] = Path("runs/demo.html"),
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.", rich_help_panel="Demo")

@@ -16,10 +16,10 @@ from rich.console import Console
 from easerve.bench.arrivals import Arrivals
 from easerve.bench.objectives import Objectives
 from easerve.bench.plan import Climb, Closed, Load, Plan, Rates
-from easerve.bench.priority import go_first
 from easerve.bench.workloads import read_workload
 from easerve.cli import bench_options as options
 from easerve.errors import BadRequest
+from easerve.priority import go_first
 
 bench_app = typer.Typer(invoke_without_command=True)
 console = Console(stderr=True)

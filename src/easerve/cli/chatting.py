@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -13,8 +12,9 @@ from rich.console import Console
 from easerve.client import Answer, ask, ask_streaming, data_uri
 from easerve.config import Deployment
 from easerve.errors import EAServeError
-from easerve.observe.startup import StartupProgress
-from easerve.server import Server, running
+from easerve.media import MediaOptions
+from easerve.media.decode import decode
+from easerve.server import Server, shown
 
 
 async def chat_once(
@@ -28,15 +28,23 @@ async def chat_once(
 ) -> None:
     """Prints the answer on standard output, with `stream` token by token; progress and timing go to `console`.
 
-    Raises the server's error, typed, also when part of the answer is out.
+    Raises BadRequest that names a file which is no picture, before anything is started; and the server's error, typed,
+    also when part of the answer is out.
     """
-    urls = [data_uri(path.read_bytes(), mimetypes.guess_type(path)[0] or "image/png") for path in images]
-    async with AsyncExitStack() as exits:
-        with StartupProgress(console) as progress:
-            server = await exits.enter_async_context(running(deployment, progress.report))
+    urls = [_as_url(path) for path in images]
+    async with shown(deployment, console) as server:
         answer = await _answer(server, question, urls, max_tokens, stream)
     if timing:
         console.print_json(data=answer.timing)
+
+
+def _as_url(path: Path) -> str:
+    content = path.read_bytes()
+    try:
+        decode(content, MediaOptions())
+    except EAServeError as error:
+        raise type(error)(f"{path}: {error.message}") from error
+    return data_uri(content, mimetypes.guess_type(path)[0] or "image/png")
 
 
 async def _answer(server: Server, question: str, urls: Sequence[str], max_tokens: int, stream: bool) -> Answer:

@@ -51,7 +51,7 @@ class Wanted:
 def run_tune(question: Question, wanted: Wanted, console: Console, progress: Console) -> dict[str, Any]:
     """Tables go to `console`. The search as JSON."""
     prepared = _prepare(question, progress)
-    verdicts = prune(prepared.model, prepared.space)
+    verdicts = prune(prepared.model, prepared.space, prepared.requests)
     console.print(tables.verdict_table(verdicts))
     trial: Trial = LiveTrial(prepared.load, question.machine, prepared.base, LOGS) if wanted.live else prepared.trial()
     if wanted.study is not None:
@@ -88,7 +88,7 @@ def run_advise(question: Question, console: Console, progress: Console) -> dict[
     said = list(reasons(prepared.model, sides))
     for sentence in said:
         console.print(f"- {sentence}", highlight=False)
-    found = gains(prepared.costs, prepared.demand, prepared.space)
+    found = gains(prepared.model, prepared.space)
     if found:
         console.print(_gains(found))
     return advice_document(prepared.as_json(), sides, said, found, command_line()) | {"costs": prepared.cost_source()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -59,53 +59,53 @@ def profile(
     from easerve.workers.spec import parse_device
 
     place, folder = parse_device(device), model_folder(model) or locate(model)
-    if not shares:
-        names = stage or (*STAGES, *([SERVER] if place.kind == "cpu" else []))
-        around = SERVER in names
-        if around and place.kind != "cpu":
-            raise StartupError("--stage server is measured on CPUs only: what a host adds to a GPU was not looked into")
-        stages = _stages([name for name in names if name != SERVER])
-        _profile_stages(folder, place, out, stages, around, Plan(repeats=repeats), dtype, engine, transfer)
-    elif stage == ["encode"]:
+    if shares:
+        if stage != ["encode"]:
+            raise StartupError("--shares is a matter of encode alone; give it with --stage encode")
         _profile_shares(folder, place, out, dtype)
-    else:
-        raise StartupError("--shares is a matter of encode alone; give it with --stage encode")
-
-
-def _profile_stages(
-    folder: Path,
-    device: Device,
-    out: Path,
-    stages: Sequence[Stage],
-    around: bool,  # measure a server and other cores too
-    plan: Plan,
-    dtype: str,
-    engine: Literal["auto", "torch", "vllm"],
-    transfer: str,
-) -> None:
-    from easerve.costs.profile_file import read_profile, write_profile
+        return
+    from easerve.costs.profile_file import read_profile
     from easerve.engine.choice import choose_engine
     from easerve.profile.progress import ProfileProgress
     from easerve.profile.run import merged, run_profile
-    from easerve.profile.table import show
-    from easerve.simulate.measuring import with_surroundings
 
+    names = stage or [*STAGES, *([SERVER] if place.kind == "cpu" else [])]
+    stages, chosen, plan = _stages(names, place), choose_engine(engine, place.kind), Plan(repeats=repeats)
     earlier = read_profile(out) if out.exists() else None
-    chosen = choose_engine(engine, device.kind)
 
     def measure() -> Profile:
         with ProfileProgress(console, plan) as progress:
             return run_profile(
-                folder, device, stages=stages, plan=plan, dtype=dtype, engine=chosen, transfer=transfer,
+                folder, place, stages=stages, plan=plan, dtype=dtype, engine=chosen, transfer=transfer,
                 report=progress.measured,
             )  # fmt: skip
 
-    if around:
-        console.print("measuring what a server adds, and how cores slow each other down", highlight=False)
-    measured = with_surroundings(measure, folder, device, dtype=dtype) if around else measure()
-    whole = measured if earlier is None else merged(earlier, measured)
-    write_profile(whole, out)
-    show(whole, Console())
+    measured = _with_surroundings(measure, folder, place, dtype) if SERVER in names else measure()
+    _write(measured if earlier is None else merged(earlier, measured), out)
+
+
+def _stages(names: Sequence[str], device: Device) -> list[Stage]:
+    """Those of `names` that are stages; SERVER may be among them on a CPU."""
+    if SERVER in names and device.kind != "cpu":
+        raise StartupError("--stage server is measured on CPUs only: what a host adds to a GPU was not looked into")
+    if unknown := set(names) - {*STAGES, SERVER}:
+        raise StartupError(f"there is no stage {min(unknown)!r}; there are {', '.join((*STAGES, SERVER))}")
+    return [stage for stage in STAGES if stage in names]
+
+
+def _with_surroundings(measure: Callable[[], Profile], folder: Path, device: Device, dtype: str) -> Profile:
+    from easerve.simulate.measuring import with_surroundings
+
+    console.print("measuring what a server adds, and how cores slow each other down", highlight=False)
+    return with_surroundings(measure, folder, device, dtype=dtype)
+
+
+def _write(profile: Profile, out: Path) -> None:
+    from easerve.costs.profile_file import write_profile
+    from easerve.profile.table import show
+
+    write_profile(profile, out)
+    show(profile, Console())
     console.print(f"written to {out}", soft_wrap=True, highlight=False)
 
 
@@ -118,10 +118,3 @@ def _profile_shares(folder: Path, device: Device, out: Path, dtype: str) -> None
     document.write(out)
     Console().print(share_table(document))
     console.print(f"written to {out}", soft_wrap=True, highlight=False)
-
-
-def _stages(names: Sequence[str]) -> list[Stage]:
-    found = [stage for stage in STAGES if stage in names]
-    if unknown := set(names) - set(found):
-        raise StartupError(f"there is no stage {min(unknown)!r}; there are {', '.join((*STAGES, SERVER))}")
-    return found

@@ -30,11 +30,12 @@ def _option(group: str, default: Any, help_text: str, **bounds: Any) -> Any:
 class Deployment(BaseModel):
     """Everything `easerve serve` can be told. Times are seconds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
     model: str = _option("Model", BUILTIN, "Folder in Hugging Face layout, hub id, or 'builtin'.")
+    revision: str | None = _option("Model", None, "Branch, tag or commit of a hub model (default: its main branch).")
     served_model_name: str | None = _option("Model", None, "Name clients use (default: the value of --model).")
-    dtype: str = _option("Model", "auto", "auto (the checkpoint's own), float32, bfloat16 or float16.")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = _option("Model", "auto", "auto: the checkpoint's own.")
     max_model_len: int | None = _option(
         "Model", None, "Longest prompt plus answer, in tokens (default: the model's).", ge=8
     )

@@ -9,13 +9,13 @@ from jinja2 import Environment
 from easerve.demo.report import STAGES, Report
 
 COLOURS = {
-    "hand_over": "#6d4c41",
     "decode_media": "#8d6e63",
     "encode_queue": "#b0bec5",
     "encode": "#1e88e5",
     "transfer": "#8e24aa",
     "prefill_queue": "#cfd8dc",
     "prefill": "#fb8c00",
+    "hand_over": "#6d4c41",
     "decode": "#43a047",
 }
 
@@ -33,4 +33,4 @@ def render(report: Report) -> str:
 def _bars(times: dict[str, float]) -> list[tuple[str, float]]:
     """(stage, milliseconds) in the order of a request's life; decode is what follows the first token."""
     known = [(stage, times.get(stage, 0.0)) for stage in STAGES]
-    return [*known, ("decode", max(0.0, times.get("total", 0.0) - times.get("first_token", 0.0)))]
+    return [*known, ("decode", round(max(0.0, times.get("total", 0.0) - times.get("first_token", 0.0)), 3))]

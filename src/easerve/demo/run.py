@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -20,8 +19,8 @@ from easerve.client import ask, data_uri
 from easerve.config import BUILTIN, Deployment
 from easerve.demo.page import render
 from easerve.demo.report import Asked, Report
-from easerve.observe.startup import StartupProgress
-from easerve.server import Server, running
+from easerve.errors import EAServeError
+from easerve.server import Server, shown
 
 COLUMNS = {
     "decode_media": "decode\nmedia",
@@ -38,11 +37,13 @@ LONGEST_ANSWER = 64  # tokens; the built-in model's longest is about forty
 async def run_demo(
     deployment: Deployment, amount: int, seed: int, concurrency: int, html: Path, as_json: bool, console: Console
 ) -> bool:
-    """True if enough answers are right, or if the model's answers are not ours to judge."""
+    """True if enough answers are right, or if the model's answers are not ours to judge.
+
+    Raises EAServeError where `html` has no folder and none can be made, before anything is started.
+    """
+    _make_folder(html.parent)
     questions = choose(amount, seed)
-    async with AsyncExitStack() as exits:
-        with StartupProgress(console) as progress:
-            server = await exits.enter_async_context(running(deployment, progress.report))
+    async with shown(deployment, console) as server:
         asked = await _ask_all(server, questions, concurrency, console)
     report = Report(asked, judged=deployment.model == BUILTIN)
     _write(html, render(report))
@@ -53,8 +54,14 @@ async def run_demo(
     return report.passed
 
 
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EAServeError(f"the page has no folder {path}: {error.strerror}; choose another --html") from error
+
+
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 

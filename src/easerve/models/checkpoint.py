@@ -16,9 +16,16 @@ _WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]  # no .bin:
 
 
 def locate(model: str, revision: str | None = None) -> Path:
-    """The folder of `model`: a folder itself, or a hub id whose files are in the local cache or get fetched."""
+    """The folder of `model`: a folder itself, or a hub id whose files are in the local cache or get fetched.
+
+    `revision` is a branch, tag or commit on the hub; the folder's name is then the commit. Raises StartupError.
+    """
     folder = Path(model).expanduser()
     if folder.is_dir():
+        if revision is not None:
+            raise StartupError(
+                f"revision {revision!r}: {model} is a folder, and only models of the hub have revisions."
+            )
         return folder
     if folder.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise StartupError(f"No model folder at {model!r}; give an existing folder or a hub id such as 'org/name'.")

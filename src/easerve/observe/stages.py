@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from easerve.observe.metrics import DURATION_BUCKETS, ITL_BUCKETS
 from easerve.pipeline.observer import Observer, Where
 from easerve.pipeline.timing import ItemTimes, RequestTimes
+from easerve.request import PrefillTimes
 
 BATCH_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
@@ -37,6 +38,9 @@ class StageMetrics(Observer):
         self._encode_wait = histogram("encode_wait_seconds", "An item's wait for its encode to start.", ITL_BUCKETS)
         self._items = counter("media_items", "Media items by where their embedding came from.", "source")
         self._routed = counter("prefill_routed", "Media requests by where they are prefilled.", "where")
+        self._sequence_wait = histogram(
+            "sequence_wait_seconds", "A sequence's wait for its first step on a worker.", ITL_BUCKETS, "stage", "worker"
+        )
         self._redone = counter("work_redone", "Work that was lost and done again.", "stage")
         self._hand_overs = counter("kv_hand_overs", "Sequences handed from prefill to decode.")
         self._hand_over_bytes = counter("kv_hand_over_bytes", "Keys and values handed over.")
@@ -59,6 +63,9 @@ class StageMetrics(Observer):
 
     def prefill_routed(self, where: Where) -> None:
         self._routed.labels(where).inc()
+
+    def first_token(self, stage: str, times: PrefillTimes) -> None:
+        self._sequence_wait.labels(stage, times.worker).observe(times.queue)
 
     def redone(self, stage: str) -> None:
         self._redone.labels(stage).inc()

@@ -158,6 +158,9 @@ class EncodePool:
     def _settle(self, worker: EncodeStage, jobs: list[EncodeJob], batch: EncodedBatch, started: float) -> None:
         if len(batch.results) != len(jobs):
             error = EAServeError(f"{worker.name} answered {len(jobs)} media items with {len(batch.results)} results")
+            for surplus in batch.results[len(jobs) :]:
+                if isinstance(surplus, EmbeddingRef):
+                    self.release(surplus)
             batch = EncodedBatch([*batch.results, *[error] * len(jobs)][: len(jobs)], batch.seconds)
         for job, result in zip(jobs, batch.results, strict=True):
             times = ItemTimes(started - job.submitted, batch.seconds, len(jobs), worker.name)

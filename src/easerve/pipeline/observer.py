@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from easerve.pipeline.timing import ItemTimes, RequestTimes
+from easerve.request import PrefillTimes
 
 Where = Literal["local", "remote"]
 
@@ -20,6 +21,9 @@ class Observer:
 
     def prefill_routed(self, where: Where) -> None:
         """A request with media goes to the prefill worker beside its encoder, or to the remote pool."""
+
+    def first_token(self, stage: str, times: PrefillTimes) -> None:
+        """The first token that a prefill or decode worker made of a sequence."""
 
     def redone(self, stage: str) -> None:
         """Work was lost with a worker, or on its way, and is done again."""

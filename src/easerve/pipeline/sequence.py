@@ -144,6 +144,7 @@ class SequenceRun:
     def _first_of_worker(self, worker_times: PrefillTimes) -> None:
         times = self._around.times
         times.decode_worker = worker_times.worker
+        self._around.observer.first_token(self._stage, worker_times)
         if self._stage == "decode" and self._kv is not None:
             times.hand_over = asyncio.get_running_loop().time() - self._kv_at
             self._around.observer.handed_over(self._kv.tensor.nbytes, times.hand_over)

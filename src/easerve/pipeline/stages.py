@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from easerve.errors import EAServeError
 from easerve.request import EmbeddingRef, KVRef, MediaItem, SamplingParams, TensorRef, TokenOutput
 
@@ -28,9 +30,8 @@ class EncodeStage(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class SequenceJob:
-    """A sequence for one worker, from wherever it stands.
+class SequenceJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A sequence for one worker, from wherever it stands; it travels to worker processes as it is.
 
     With `kv` its prompt has been prefilled elsewhere, and media are not needed; without, the prompt and the tokens
     `produced` so far are prefilled here. With `hand_over` the worker stops after the first token and gives out the KV.

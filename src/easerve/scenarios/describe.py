@@ -40,7 +40,7 @@ class Item(BaseModel):
 
 class Side(BaseModel):
     """A deployment under a load: one of those a scenario compares. `media` says what the pictures of the workload stand
-    for: pictures; clips of sound as wide as they have hundredths of a second; or items that are all alike.
+    for: pictures; audio, clips as wide as they have hundredths of a second; or items that are all alike.
 
     With `replicas` it is one of so many independent ones that requests are dealt out to in turn: it gets its part of
     the rate, and its throughput counts so many times. `slo` is given in seconds, or names the side whose moderate tier
@@ -57,7 +57,7 @@ class Side(BaseModel):
     like: str | None = None  # a peer
     workers: Mapping[str, Group]
     settings: Mapping[str, Any] = {}  # of the deployment
-    media: Literal["pictures", "sound"] | Item = "pictures"
+    media: Literal["pictures", "audio"] | Item = "pictures"
     workload: Mapping[str, Any]  # its kind and fields
     arrivals: Arrivals = Arrivals()
     rate: float | None

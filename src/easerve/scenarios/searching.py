@@ -35,7 +35,7 @@ def searched(search: Search, seed: int) -> dict[str, float]:
         base=Deployment(),
         spans=search.spans,
     ).prepare()
-    verdicts = prune(prepared.model, prepared.space)
+    verdicts = prune(prepared.model, prepared.space, prepared.requests)
     findings = tune("has", prepared.space, verdicts, prepared.trial(), "throughput", seed=seed)
     return {
         "allocations": len(verdicts),

@@ -80,7 +80,7 @@ def _size(side: Side) -> Callable[[int, int], ItemSize]:
     if isinstance(side.media, Item):
         alike = ItemSize(side.media.patches, side.media.tokens)
         return lambda height, width: alike
-    if side.media == "sound":
+    if side.media == "audio":
         clip = audio_size(side.model)
         return lambda height, width: clip(width / 100)
     return picture_size(side.model)

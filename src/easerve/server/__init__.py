@@ -1,5 +1,6 @@
 """One server from start to stop."""
 
 from easerve.server.run import Server, running
+from easerve.server.shown import shown
 
-__all__ = ["Server", "running"]
+__all__ = ["Server", "running", "shown"]

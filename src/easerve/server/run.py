@@ -36,7 +36,8 @@ from easerve.observe.metrics import RequestMetrics
 from easerve.observe.stages import StageMetrics, StateCollector
 from easerve.pipeline.pipeline import Pipeline
 from easerve.policy.restart import RestartRule
-from easerve.server.http import listening, serving
+from easerve.priority import before_workers
+from easerve.server.http import Http, listening, serving, url_of
 from easerve.server.states import collect_pipeline, collect_workers
 from easerve.server.wiring import Staff, make_pipeline
 from easerve.transfer.arrays import ArrayStore
@@ -61,11 +62,11 @@ class Server:
     ledger: Ledger
     transfer: Transfers
     ready: dict[str, Ready]
-    serving: asyncio.Task[None]
+    http: Http
 
     async def ended(self) -> None:
         """Returns when the HTTP server has stopped by itself, which it does only on an error."""
-        await asyncio.shield(self.serving)
+        await asyncio.shield(self.http.task)
 
 
 @asynccontextmanager
@@ -77,11 +78,14 @@ async def running(
     Raises StartupError with the reason if it cannot start.
     """
     if faults := problems(deployment):
-        raise StartupError("; ".join(faults))
+        raise StartupError("\n".join(faults))
+    if (readable := deployment.allowed_local_media_path) is not None and not readable.is_dir():
+        raise StartupError(f"--allowed-local-media-path {readable} is no folder")
     plans = plan_workers(deployment)
     async with AsyncExitStack() as exits:
+        exits.enter_context(before_workers())
         listener = exits.enter_context(listening(host, port))
-        family = load_family(model_folder(deployment))
+        family = load_family(model_folder(deployment), deployment.revision)
         folder = run_folder.create()
         exits.callback(run_folder.remove, folder)
         hub = Hub(folder)
@@ -125,11 +129,11 @@ async def running(
                 api_keys=deployment.api_keys,
             ),
         )
-        task = await exits.enter_async_context(serving(app, listener, deployment.drain_timeout))
-        url = f"http://{host}:{listener.getsockname()[1]}"
+        http = await exits.enter_async_context(serving(app, listener, deployment.drain_timeout))
+        url = url_of(host, listener)
         settle()
         exits.callback(gc.unfreeze)
-        yield Server(url, served.name, pipeline, supervisor, ledger, transfer, ready, task)
+        yield Server(url, served.name, pipeline, supervisor, ledger, transfer, ready, http)
 
 
 def _room(transfer: Transfers, folder: Path) -> int | None:

@@ -59,9 +59,7 @@ class WorkerClient:
 
     def start(self, job: SequenceJob, sink: Sink) -> None:
         self._sinks[job.sequence_id] = sink
-        self._send(
-            StartSequence(job.sequence_id, job.prompt, job.sampling, job.media, job.produced, job.kv, job.hand_over)
-        )
+        self._send(StartSequence(job))
 
     def cancel(self, sequence_id: str) -> None:
         if self._sinks.pop(sequence_id, None) is not None:

@@ -109,7 +109,6 @@ class Crew:
         send(
             Ready(
                 pid=os.getpid(),
-                stages=list(self._spec.stages),
                 load_seconds=time.monotonic() - started,
                 resident_bytes=psutil.Process().memory_info().rss,
                 max_tokens_per_sequence=made.max_tokens_per_sequence,

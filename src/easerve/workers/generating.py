@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from easerve.engine.base import LanguageModel, NewSequence, Prefilled, SequenceFailed
 from easerve.errors import TransferError, Unavailable
+from easerve.pipeline.stages import SequenceJob
 from easerve.request import TokenOutput
 from easerve.workers.messages import CancelSequence, HandOver, Heartbeat, SequenceFailure, StartSequence, Tokens
 from easerve.workers.shelf import Shelf
@@ -28,7 +29,7 @@ class GenerateDesk:
 
     def take(self, message: StartSequence | CancelSequence) -> None:
         if isinstance(message, StartSequence):
-            self._start(message)
+            self._start(message.job)
         else:
             self._language_model.abort(message.sequence_id)
             self._transfer_seconds.pop(message.sequence_id, None)
@@ -65,23 +66,23 @@ class GenerateDesk:
             output_tokens=stats.output_tokens,
         )
 
-    def _start(self, message: StartSequence) -> None:
+    def _start(self, job: SequenceJob) -> None:
         started = time.monotonic()
         try:
             sequence = NewSequence(
-                message.sequence_id,
-                list(message.prompt),
-                message.sampling,
-                media=[(item.offset, self._shelf.open(item, ref)) for item, ref in message.media],
-                produced=list(message.produced),
-                kv=None if message.kv is None else self._shelf.open_kv(message.kv),
-                stop_after="prefill" if message.hand_over else "decode",
+                job.sequence_id,
+                list(job.prompt),
+                job.sampling,
+                media=[(item.offset, self._shelf.open(item, ref)) for item, ref in job.media],
+                produced=list(job.produced),
+                kv=None if job.kv is None else self._shelf.open_kv(job.kv),
+                stop_after="prefill" if job.hand_over else "decode",
             )
             self._language_model.add(sequence)
         except Exception as error:
-            self._fail(message.sequence_id, error)
+            self._fail(job.sequence_id, error)
         else:
-            self._transfer_seconds[message.sequence_id] = time.monotonic() - started
+            self._transfer_seconds[job.sequence_id] = time.monotonic() - started
 
     def _end(self, event: SequenceFailed | Prefilled) -> None:
         if isinstance(event, SequenceFailed):

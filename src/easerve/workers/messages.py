@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from easerve.errors import EAServeError, by_name
-from easerve.request import EmbeddingRef, KVRef, LaidPicture, MediaItem, SamplingParams, TokenOutput
+from easerve.pipeline.stages import SequenceJob
+from easerve.request import EmbeddingRef, KVRef, LaidPicture, MediaItem, TokenOutput
 
 
 class Message(msgspec.Struct, tag=True):
@@ -27,17 +28,11 @@ class EncodeBatch(Message):
     items: list[MediaItem]
 
 
-class StartSequence(Message, omit_defaults=True):
-    """Prefill and decode, as `pipeline.stages.SequenceJob` says. Answered by `Tokens`, then by `HandOver` if it asks
-    for that, and by `SequenceFailure` if it does not finish."""
+class StartSequence(Message):
+    """Prefill and decode. Answered by `Tokens`, then by `HandOver` if the job asks for that, and by `SequenceFailure`
+    if it does not finish."""
 
-    sequence_id: str
-    prompt: tuple[int, ...]
-    sampling: SamplingParams
-    media: tuple[tuple[MediaItem, EmbeddingRef], ...] = ()
-    produced: tuple[int, ...] = ()
-    kv: KVRef | None = None
-    hand_over: bool = False
+    job: SequenceJob
 
 
 class CancelSequence(Message):
@@ -75,10 +70,9 @@ class Progress(Message):
 
 
 class Ready(Message):
-    """Loaded; work may be sent. Memory in bytes, times in seconds."""
+    """Loaded; work may be sent. `load_seconds` from the start of its threads on, imports included."""
 
     pid: int
-    stages: list[str]
     load_seconds: float
     resident_bytes: int
     max_tokens_per_sequence: int = 0  # of a generating worker

@@ -36,7 +36,8 @@ class Device(msgspec.Struct, frozen=True):
 
 
 def parse_device(text: str) -> Device:
-    """`cpu:0`, `cpu:0,1`, `cpu:0-3` or `cuda:1`. Raises StartupError for anything else, and for cores not there."""
+    """`cpu:0`, `cpu:0,1`, `cpu:0-3` or `cuda:1`. Raises StartupError for anything else, and for cores that are not
+    there or named twice."""
     match = re.fullmatch(r"(cpu|cuda):(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", text)
     if match is None:
         raise StartupError(f"device {text!r} is none; write cpu:0, cpu:0,1, cpu:0-3 or cuda:0")
@@ -44,12 +45,16 @@ def parse_device(text: str) -> Device:
     indices: list[int] = []
     for part in listed.split(","):
         first, _, last = part.partition("-")
+        if int(last or first) < int(first):
+            raise StartupError(f"device {text!r}: {part} counts down; write {last}-{first}")
         indices += range(int(first), int(last or first) + 1)
     if kind == "cuda":
         if len(indices) != 1:
             raise StartupError(f"device {text!r}: a worker runs on one CUDA device")
         return Device("cuda", tuple(indices))
-    if indices and max(indices) >= (cores := len(usable_cores())):
+    if len(set(indices)) < len(indices):
+        raise StartupError(f"device {text!r} names a core twice")
+    if max(indices) >= (cores := len(usable_cores())):
         raise StartupError(f"device {text!r}: this process may use {cores} cores, numbered 0 to {cores - 1}")
     return Device("cpu", tuple(indices))
 

@@ -126,7 +126,7 @@ class Supervisor:
             began = asyncio.get_running_loop().time()
             ready = await life.ready(self._patience.startup)
             if ready is not None:
-                self._on_progress(post.spec.name, "ready")
+                self._on_progress(post.spec.name, _loaded(ready))
                 self._pools.worker_up(life.client)
                 if not post.first.done():
                     post.first.set_result(ready)
@@ -145,7 +145,7 @@ class Supervisor:
 
     def _bury(self, post: _Post, life: Life, reason: str, delay: float | None) -> None:
         post.life = None
-        what = "is given up" if delay is None else "is restarted"
+        what = "is given up" if delay is None else f"is restarted in {delay:g} s" if delay else "is restarted"
         logger.error("worker %s %s and %s", post.spec.name, reason, what)
         self._pools.worker_lost(post.spec.name, returns=delay is not None)
         life.bury(reason)
@@ -157,3 +157,7 @@ class Supervisor:
             for post in self._posts.values():
                 if post.life is not None:
                     post.life.check_pulse(self._patience.silence / BEAT_SECONDS)
+
+
+def _loaded(ready: Ready) -> str:
+    return f"ready, loaded in {ready.load_seconds:.1f} s, {ready.resident_bytes / 2**30:.2f} GiB of host memory"
