@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import join
 from typing import Any
 
-from drift import Drift, Profiled, drift, drifted, probing
+from pace import Beat, Profiled, course, probing, since, watching, words
 from rich.console import Console
 
 from easerve.bench.document import document
@@ -21,10 +24,11 @@ from easerve.bench.run import run_bench
 from easerve.bench.target import client
 from easerve.bench.workloads import read_workload
 from easerve.config import Deployment, plan_workers, write_deployment
-from easerve.costs.profile_file import read_profile, write_profile
 from easerve.errors import EAServeError, StartupError
-from easerve.profile.probe import Reading
+from easerve.priority import go_first
+from easerve.profile.probe import Probe
 from easerve.simulate.machines import Machines
+from easerve.simulate.pace import Pace
 from easerve.simulate.run import Simulation
 
 TOPOLOGIES = ("aggregated", "colocated", "e-p-d")
@@ -35,30 +39,28 @@ PATIENCE = 300.0  # seconds until a server is up
 
 @dataclass(frozen=True)
 class Served:
-    """A run, and what the probes read right before and after it."""
+    """A run, and what probes read throughout, at seconds from its begin; those of its warm-up are negative."""
 
     report: Report
-    before: Reading
-    after: Reading
+    beats: Sequence[Beat]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One rate, and the same plan three times: served, simulated from the profile as it was taken (`uncorrected`), and
-    from the profile with the run's drift."""
+    """One rate, and the same plan three times: served, simulated from the profile alone (`uncorrected`), and at the
+    pace that the machine had in the run, which is told in words too."""
 
     rate: float
     served: Served
-    drift: Drift
+    pace: str
     uncorrected: Report
     predicted: Report
 
     def as_json(self, command: str) -> dict[str, Any]:
         return {
             "rate": self.rate,
-            "drift": asdict(self.drift),
-            "before": self.served.before,
-            "after": self.served.after,
+            "pace": self.pace,
+            "beats": [asdict(beat) for beat in self.served.beats],
             "measured": document(self.served.report, command),
             "uncorrected": document(self.uncorrected, command),
             "predicted": document(self.predicted, command),
@@ -90,8 +92,10 @@ def plan(workload: str, seed: int, requests: int, warmup: int) -> Plan:
     )
 
 
-def simulation_of(chosen: Deployment, profile: Path) -> Simulation:
-    return Simulation(chosen, Machines("cpu", profile=profile).world(chosen.model))
+def simulation_of(chosen: Deployment, profile: Path, pace: Pace | None = None) -> Simulation:
+    """What cores slow each other down by is in a pace already: probes are read beside what the other cores do."""
+    world = Machines("cpu", profile=profile).world(chosen.model)
+    return Simulation(chosen, world if pace is None else replace(world, pace=pace, slowdowns={}))
 
 
 def beside(
@@ -105,23 +109,22 @@ def beside(
     """Raises EAServeError if the server or a probe does not come up, or a request is not answered."""
     simulation = simulation_of(chosen, profiled.path)
     most = _most(simulation, load)
-    rates = [round(share * most, 2) for share in shares]
+    rates = [float(f"{share * most:.3g}") for share in shares]
     console.print(f"rates: {rates} of at most {most:.2f} req/s in virtual time", highlight=False)
     plans = [replace(load, load=Rates((rate,)), seed=load.seed + number) for number, rate in enumerate(rates)]
     with probing(chosen) as read:
         runs = asyncio.run(_served(chosen, plans, read, results, console))
-    return [_trial(chosen, profiled, rate, run, results) for rate, run in zip(rates, runs, strict=True)]
+    return [_trial(chosen, profiled, rate, run) for rate, run in zip(rates, runs, strict=True)]
 
 
-def _trial(chosen: Deployment, profiled: Profiled, rate: float, run: Served, results: Path) -> Trial:
-    by = drift(profiled.reading, run.before, run.after)
-    path = results / f"{chosen.topology}-{rate:g}.profile.json"
-    write_profile(drifted(read_profile(profiled.path), by), path)
-    uncorrected, predicted = [simulation_of(chosen, one).bench(run.report.plan) for one in (profiled.path, path)]
+def _trial(chosen: Deployment, profiled: Profiled, rate: float, run: Served) -> Trial:
+    """Without a warm-up: virtual workers need none, and so a run begins when its clock does."""
+    pace, load = course(run.beats, profiled.reference), replace(run.report.plan, warmup=0)
+    uncorrected, predicted = (simulation_of(chosen, profiled.path, one).bench(load) for one in (None, pace))
     for report in (run.report, uncorrected, predicted):
         if errors := _errors(report):
             raise EAServeError(f"requests failed: {dict(errors)}")
-    return Trial(rate, run, by, uncorrected, predicted)
+    return Trial(rate, run, words(run.beats, profiled.reference), uncorrected, predicted)
 
 
 def _most(simulation: Simulation, load: Plan) -> float:
@@ -131,23 +134,36 @@ def _most(simulation: Simulation, load: Plan) -> float:
 
 
 async def _served(
-    chosen: Deployment, plans: Sequence[Plan], read: Callable[[], Reading], results: Path, console: Console
+    chosen: Deployment, plans: Sequence[Plan], read: Probe, results: Path, console: Console
 ) -> list[Served]:
-    """One server, which does nothing while the probes read."""
+    """By one server."""
     config = results / f"{chosen.topology}.yaml"
     write_deployment(chosen, config)
     command = join([sys.executable, "-m", "easerve", "serve", "--config", str(config)]) + " --port {port}"
     console.print(f"{chosen.topology}: starting", highlight=False)
     runs = []
-    async with (
-        launched(command, (), results / f"{chosen.topology}.log", PATIENCE) as url,
-        client(url, None) as http,
-    ):
-        for one in plans:
-            before = await asyncio.to_thread(read)
-            report = await run_bench(one, http, None, console, asyncio.Event())
-            runs.append(Served(report, before, await asyncio.to_thread(read)))
+    with _first_in_line():
+        async with (
+            launched(command, (), results / f"{chosen.topology}.log", PATIENCE) as url,
+            client(url, None) as http,
+        ):
+            for one in plans:
+                with watching(read) as beats:
+                    report = await run_bench(one, http, None, console, asyncio.Event())
+                    begin = time.monotonic() - report.runs[0].observed.seconds
+                runs.append(Served(report, since(begin, beats)))
     return runs
+
+
+@contextmanager
+def _first_in_line() -> Iterator[None]:
+    """This thread, which is the load generator's, until the end of the block."""
+    first = go_first()
+    try:
+        yield
+    finally:
+        if first:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _errors(report: Report) -> Mapping[str, int]:

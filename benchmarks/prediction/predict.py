@@ -5,15 +5,14 @@
     python benchmarks/prediction/predict.py --quick                              to see that all works
 
 For each topology: the stages are profiled on as many cores as its workers have, a server runs under three rates below
-what it carries, and the same deployment, requests and moments go through virtual time: with the profile as it was
-taken, and with its times as probes around each run say that they are now. Everything uses the same cores, load
-generator included. A topology's figures, and every request of both sides, go to --results as soon as it is done.
+what it carries, and the same deployment, requests and moments go through virtual time: with the profile alone, and at
+the pace that probes say the machine had in the run. Everything uses the same cores, load generator included. A
+topology's figures, and every request of both sides, go to --results as soon as it is done.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import sys
@@ -21,15 +20,14 @@ import time
 from pathlib import Path
 
 from beside import TOPOLOGIES, beside, cores_of, deployment, plan, simulation_of
-from drift import Profiled, drift, read_once, said
 from machine_profile import profile_apart
+from pace import Profiled
 from prediction_table import Figure, figures, lines, summary, update_page, write
 from rich.console import Console
 
 from easerve.bench.document import heading
 from easerve.costs.profile_file import read_profile
 from easerve.errors import EAServeError
-from easerve.workers.spec import parse_device
 
 QUICK_REQUESTS, QUICK_REPEATS = 8, 1
 
@@ -51,6 +49,9 @@ def main() -> int:
         except EAServeError as error:
             failed += 1
             console.print(f"[red]{topology}: {error.message}")
+        except Exception:  # whatever it was, the other topologies take minutes, and their figures are kept
+            failed += 1
+            console.print_exception()
         console.print(f"{topology}: took {time.monotonic() - started:.0f} s", highlight=False)
     print(summary(found))
     if arguments.page is not None:
@@ -72,7 +73,7 @@ def _compare(topology: str, arguments: argparse.Namespace, console: Console) -> 
     more = {
         **heading(command),
         "profiled": told,
-        "reading": profiled.reading,
+        "probes": {"reference": profiled.reference, "spread": profiled.spread},
         "simulation": simulation_of(chosen, profiled.path).as_json(),
         "trials": [trial.as_json(command) for trial in trials],
     }
@@ -85,26 +86,25 @@ def _compare(topology: str, arguments: argparse.Namespace, console: Console) -> 
 def _profiled(cores: int, arguments: argparse.Namespace, console: Console) -> Profiled:
     """Measured now, unless an earlier topology of this run, or one before with --keep-profiles, did."""
     path: Path = arguments.results / f"profile-{cores}-cores.json"
-    probed = path.with_suffix(".probe.json")
-    if not (path.exists() and probed.exists() and (arguments.keep_profiles or cores in arguments.profiled)):
+    if not (Profiled.there(path) and (arguments.keep_profiles or cores in arguments.profiled)):
         console.print(f"profiling a worker with {cores} cores", highlight=False)
         repeats, requests = (QUICK_REPEATS, QUICK_REQUESTS) if arguments.quick else (5, 20)
         profile_apart(arguments.model, cores, path, requests=requests, repeats=repeats)
-        probed.write_text(json.dumps(read_once(arguments.model, parse_device(f"cpu:0-{cores - 1}"))), encoding="utf-8")
     arguments.profiled.add(cores)
-    return Profiled(path, json.loads(probed.read_text(encoding="utf-8")))
+    return Profiled.read(path)
 
 
 def _told(profiled: Profiled) -> str:
-    """What of the profile is not a stage's time, and whether the machine held still while it was taken."""
+    """What of the profile is not a stage's time, and how far the machine held still while it was taken."""
     profile = read_profile(profiled.path)
-    added, then = profile.server, drift(said(profile), profiled.reading, profiled.reading)
+    added = profile.server
     words = [
         f"profiled on {profile.machine.device} of {profile.machine.processor}",
         f"front end and client {1e3 * added.request:.1f} ms a request, {1e3 * added.picture:.1f} ms a picture and "
         f"{1e3 * added.token:.2f} ms a token of CPU time, a worker {1e3 * added.step:.2f} ms a step",
+        "standard deviation of probes meanwhile: "
+        + ", ".join(f"{kind} {spread:.0%}" for kind, spread in profiled.spread.items()),
     ]
-    words += [f"drift from the profile's own times to the probe right after it: {then}"]
     if profile.slowdown:
         beside_others = (f"{one.stage} beside {one.beside} {one.factor:.2f}" for one in profile.slowdown)
         words.append(f"slowdown by another core: {', '.join(beside_others)}")

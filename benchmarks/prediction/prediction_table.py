@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from beside import Trial
+from stage_table import stage_rows
 
 from easerve.bench.marks import put_between
 from easerve.bench.report import Report
@@ -18,14 +19,14 @@ BEGIN, END = "<!-- measured: written by benchmarks/prediction/predict.py -->", "
 WANTED = {"P50": 0.10, "P99": 0.20}  # errors at most
 METRICS = ("TTFT", "TPOT")
 COLUMNS = (
-    *("topology", "req/s", "drift", "metric", "measured, ms", "uncorrected, ms", "predicted, ms"),
+    *("topology", "req/s", "pace", "metric", "measured, ms", "uncorrected, ms", "predicted, ms"),
     *("error uncorrected", "error", "wanted", ""),
 )
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds; `rate` in requests a second. `uncorrected` is predicted from the profile as it was taken."""
+    """Seconds; `rate` in requests a second. `uncorrected` is predicted from the profile alone."""
 
     topology: str
     rate: float
@@ -33,7 +34,7 @@ class Figure:
     measured: float
     uncorrected: float
     predicted: float
-    drift: str  # of the run
+    pace: str  # of the machine in the run
 
     @property
     def error(self) -> float:
@@ -52,9 +53,7 @@ class Figure:
 def figures(topology: str, trial: Trial) -> Iterator[Figure]:
     uncorrected, predicted = _latencies(trial.uncorrected), _latencies(trial.predicted)
     for metric, seconds in _latencies(trial.served.report).items():
-        yield Figure(
-            topology, trial.rate, metric, seconds, uncorrected[metric], predicted[metric], str(trial.drift)
-        )  # fmt: skip
+        yield Figure(topology, trial.rate, metric, seconds, uncorrected[metric], predicted[metric], trial.pace)
 
 
 def _latencies(report: Report) -> dict[str, float]:
@@ -74,12 +73,12 @@ def lines(found: Sequence[Figure]) -> Iterator[str]:
         yield (
             f"{one.topology:11} {one.rate:5.2f} req/s  {one.metric}  measured {1e3 * one.measured:8.1f} ms  "
             f"predicted {1e3 * one.predicted:8.1f} ms  {one.error:+7.1%} (uncorrected {one.uncorrected_error:+7.1%})  "
-            f"drift {one.drift}{mark}"
+            f"pace {one.pace}{mark}"
         )
 
 
 def summary(found: Sequence[Figure]) -> str:
-    """How many reach what is wanted, and how many would without the drift."""
+    """How many reach what is wanted, and how many would without the pace."""
     corrected = _reached((one.metric, one.error) for one in found)
     return f"{corrected} (uncorrected: {_reached((one.metric, one.uncorrected_error) for one in found)})"
 
@@ -108,15 +107,15 @@ def update_page(page: Path, folder: Path, topologies: Sequence[str]) -> None:
 
 
 def _markdown(results: Sequence[Mapping[str, Any]]) -> str:
-    results = [one for one in results if all("drift" in figure for figure in one["figures"])]  # not older ones
+    results = [one for one in results if all("pace" in figure for figure in one["figures"])]  # not older ones
     found = [[Figure(**one) for one in result["figures"]] for result in results]
     rows = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     for one in (figure for several in found for figure in several):
-        cells = [one.topology, f"{one.rate:g}", one.drift, one.metric]
+        cells = [one.topology, f"{one.rate:g}", one.pace, one.metric]
         cells += [f"{1e3 * seconds:.1f}" for seconds in (one.measured, one.uncorrected, one.predicted)]
         cells += [f"{one.uncorrected_error:+.1%}", f"{one.error:+.1%}", f"{WANTED[one.metric.split()[1]]:.0%}"]
         rows.append(f"| {' | '.join([*cells, 'reached' if one.reached else 'missed'])} |")
     rows += ["", summary([figure for several in found for figure in several]) + ".", ""]
     for several, result in zip(found, results, strict=True):
         rows.append(f"- {several[0].topology}: `{result['command']}`, {result['ended'][:10]}; {result['profiled']}")
-    return "\n".join(rows) + "\n"
+    return "\n".join([*rows, "", *stage_rows(results)]) + "\n"

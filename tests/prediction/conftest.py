@@ -15,5 +15,5 @@ SCRIPTS = str(Path(__file__).parents[2] / "benchmarks" / "prediction")
 def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(SCRIPTS)
     yield
-    for name in ("beside", "drift", "machine_profile", "prediction_table"):
+    for name in ("beside", "machine_profile", "pace", "prediction_table", "stage_table"):
         sys.modules.pop(name, None)

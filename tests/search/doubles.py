@@ -69,7 +69,8 @@ class Queues:
         for _ in range(self.requests):
             moment += rng.expovariate(self.demand.rate)
             arrivals.append(moment)
-        items = [max(0, round(self.demand.shape.items) + rng.choice((-1, 0, 0, 1))) for _ in arrivals]
+        mean = round(self.demand.shape.items)
+        items = [mean + (rng.choice((-1, 0, 0, 1)) if mean > 1 else 0) for _ in arrivals]
         times = Times(self.costs[allocation.tp], self.demand.shape)
         if allocation.kind == "aggregated":
             first, last = _loops(arrivals, allocation.decoders, times, items, candidate.batch, 0.0)
@@ -142,7 +143,7 @@ def _prefilled(ready: list[float], candidate: Candidate, times: Times, encoding:
         (True, allocation.prefillers, times, 1.0),
         (False, allocation.encoders, encoding, spare),
     ):
-        together = max(1, own.step_tokens // own.shape.prompt_tokens)
+        together = max(1, own.bounds.max_batched_tokens // own.shape.prompt_tokens)
         free, at, queue = [0.0] * workers, 0, queues[far]
         while at < len(queue):
             start = max(heapq.heappop(free), ready[queue[at]])

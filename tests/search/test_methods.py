@@ -25,7 +25,7 @@ def test_has_finds_the_best_within_thirty_trials() -> None:
     for seed in SEEDS:
         model, trial = case(seed, load=1.0, most=200)
         wide = replace(space(model), batches=(1, 2, 4, 8), ratios=(0.2, 0.4, 0.6, 0.8, 1.0))
-        starts = [one.candidate for one in kept(prune(model, wide))]
+        starts = kept(prune(model, wide, trial.requests))
         narrow = wide.within([one.allocation for one in starts])
         known = {one: trial(one, 0) for one in narrow}
         best = known[max(known, key=lambda one: rank(known[one], "goodput"))].goodput
@@ -41,10 +41,10 @@ def test_has_finds_the_best_within_thirty_trials() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_candidate_is_proposed_twice_and_all_come_from_the_space(method: Method) -> None:
-    model, _ = case(3, load=1.0)
-    verdicts = prune(model, space(model))
-    starts = [one.candidate for one in kept(verdicts)]
-    everything = space(model).within([one.candidate.allocation for one in kept(verdicts)])
+    model, trial = case(3, load=1.0)
+    verdicts = prune(model, space(model), trial.requests)
+    starts = kept(verdicts)
+    everything = space(model).within([one.allocation for one in starts])
     rng = random.Random(1)
     proposals = METHODS[method](Search(everything, starts, "goodput", 1))
     tried, reason = explore(
@@ -60,9 +60,9 @@ def test_no_candidate_is_proposed_twice_and_all_come_from_the_space(method: Meth
 def test_has_begins_where_the_loads_are_balanced() -> None:
     model, trial = case(0, load=0.9)
     everything = space(model)
-    verdicts = prune(model, everything)
+    verdicts = prune(model, everything, trial.requests)
     found = tune("has", everything, verdicts, trial, "goodput", trials=8)
-    starts = [one.candidate for one in kept(verdicts)]
+    starts = kept(verdicts)
     assert [one.candidate for one in found.tried][: len(starts)] == starts
 
 

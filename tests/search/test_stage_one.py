@@ -35,9 +35,9 @@ def test_local_prefill_takes_what_encode_leaves() -> None:
     )
     model = LoadModel({1: costs}, Demand(SHAPE, rate=4.0))
     loads = model.loads(Candidate(Allocation("e-p-d", 2, 1, 1), 4, 0.25, "greedy"))
-    busy = 4.0 * 2.0 * (0.1 / 4) / 2
-    share = model.times(1).safe_share(4)
-    assert share == 0.5 and loads["encode"] == pytest.approx(busy)
+    busy = 4.0 * 2.0 * (0.1 / 2) / 2  # two items a request, and time to spare: batches of two
+    share = model.times(1).safe_share(2)
+    assert share == 0.5 and loads["encode"] == pytest.approx(busy / 2)  # in batches of four
     assert loads["local prefill"] == pytest.approx(3.0 * 0.3 / (2 * (1 - busy + busy * 0.5)))
     assert loads["prefill"] == pytest.approx(1.0 * 0.3)
 
@@ -68,8 +68,8 @@ def test_what_the_trials_find_best_is_never_dropped_and_half_of_the_rest_is() ->
     for seed in SEEDS:
         model, trial = case(seed, load=0.9, most=600)
         everything = space(model)
-        verdicts = prune(model, everything)
-        alive = {one.candidate.allocation for one in kept(verdicts)}
+        verdicts = prune(model, everything, trial.requests)
+        alive = {one.allocation for one in kept(verdicts)}
         goodput = {one: trial(one, seed).goodput for one in everything}
         best = max(goodput.values())
         best_kept = max(value for one, value in goodput.items() if one.allocation in alive)
@@ -78,8 +78,8 @@ def test_what_the_trials_find_best_is_never_dropped_and_half_of_the_rest_is() ->
 
 
 def test_it_says_why_and_keeps_within_a_fifth_of_the_best() -> None:
-    model, _ = case(4, 0.8)
-    verdicts = prune(model, space(model))
+    model, trial = case(4, 0.8)
+    verdicts = prune(model, space(model), trial.requests)
     least = verdicts[0].balanced.load
     assert [one.balanced.load for one in verdicts] == sorted(one.balanced.load for one in verdicts)
     for one in verdicts:
@@ -92,7 +92,7 @@ def test_what_is_too_slow_when_idle_is_dropped_for_that() -> None:
     one = LinearCosts(step_base=0.001, prompt_token=1e-3)
     model = LoadModel({1: one, 2: one.over(2)}, Demand(SHAPE, rate=1.0, ttft=2.5))
     found = [Allocation("aggregated", 0, 0, 4), Allocation("aggregated", 0, 0, 2, 2)]
-    verdicts = {verdict.allocation: verdict for verdict in prune(model, Space(found, frozenset()))}
+    verdicts = {verdict.allocation: verdict for verdict in prune(model, Space(found, frozenset()), 100)}
     assert "when idle" in verdicts[found[0]].dropped
     assert verdicts[found[0]].balanced.load < verdicts[found[1]].balanced.load
     assert not verdicts[found[1]].dropped

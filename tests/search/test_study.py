@@ -38,7 +38,9 @@ class Counted:
     def search(self, method: Method, file: Path | None) -> Findings:
         trial = self if file is None else Study(self, file, QUESTION)
         everything = space(self._model)
-        return tune(method, everything, prune(self._model, everything), trial, "goodput", trials=12)
+        return tune(
+            method, everything, prune(self._model, everything, self._trial.requests), trial, "goodput", trials=12
+        )
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "exhaustive"])

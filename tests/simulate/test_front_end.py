@@ -25,6 +25,7 @@ from easerve.simulate.device import Device, Host
 from easerve.simulate.front_end import FrontEnd
 from easerve.simulate.machines import Machines
 from easerve.simulate.measuring import measure_server
+from easerve.simulate.pace import Course
 from easerve.simulate.requests import Picture
 from easerve.simulate.run import Simulation
 from easerve.workers.spec import parse_device
@@ -115,6 +116,50 @@ def test_it_goes_where_there_is_least_to_do_and_to_equals_in_turns() -> None:
         return seen
 
     assert run_virtually(main()) == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "where"),
+    [(("encode", "prefill", "decode"), 2), (("encode", "prefill"), 1), (("encode", "encode"), 0), (("decode", ""), 1)],
+)
+def test_a_token_stays_where_it_was_sent_from_unless_another_core_is_idle(kinds: tuple[str, ...], where: int) -> None:
+    async def main() -> list[int]:
+        cores = [Device() for _ in kinds]
+        work = [
+            asyncio.create_task(core.work(lambda share, beside: 9.0, kind=kind))
+            for core, kind in zip(cores, kinds, strict=True)
+            if kind
+        ]
+        await asyncio.sleep(0)
+        token = asyncio.create_task(FrontEnd(ServerTime(token=1.0), cores).pass_on())
+        await asyncio.sleep(0.5)
+        found = [place for place, core in enumerate(cores) if "" in core.kinds]
+        await asyncio.gather(token, *work)
+        return found
+
+    assert run_virtually(main()) == [where]
+
+
+@given(factor=st.floats(0.2, 5), moments=st.lists(st.floats(0, 9), min_size=1, max_size=5, unique=True))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_work_takes_as_long_as_the_pace_says_at_the_moment_it_begins(factor: float, moments: list[float]) -> None:
+    course = Course({"encode": [(0.0, 1.0), (4.0, factor)], "decode": [(0.0, 3.0)]})
+
+    async def main() -> dict[float, float]:
+        loop, found = asyncio.get_running_loop(), dict[float, float]()
+
+        async def work(device: Device, begins: float) -> None:
+            await asyncio.sleep(begins)
+            await device.work(lambda share, beside: 0.5, kind="encode")
+            found[begins] = loop.time() - begins
+
+        host = Host(pace=course)
+        await asyncio.gather(*(work(Device(host), moment) for moment in moments))
+        return found
+
+    wanted = {moment: 0.5 * (factor if moment >= 4 else 1.0) for moment in moments}
+    assert run_virtually(main()) == pytest.approx(wanted)
+    assert course("", 5.0) == pytest.approx((factor + 3.0) / 2) and course("decode", -1.0) == 3.0
 
 
 def measured() -> Profile:

@@ -6,12 +6,10 @@ best deployment without one. Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from easerve.costs.base import StageCosts
 from easerve.search.advice import TOGETHER
-from easerve.search.demand import Demand, Shape
+from easerve.search.demand import Shape
 from easerve.search.loads import LoadModel
 from easerve.search.space import Space
 
@@ -19,13 +17,13 @@ ITEMS = (1, 2, 4, 8, 16)
 OUTPUTS = (32, 128, 512, 2048)
 
 
-def gains(costs: Mapping[int, StageCosts], demand: Demand, space: Space) -> dict[tuple[int, int], float]:
+def gains(planned: LoadModel, space: Space) -> dict[tuple[int, int], float]:
     """By (items, output tokens). Items are the workload's mean item, and add their tokens to the prompt."""
     coarse = replace(space, batches=(1, 8), ratios=(0.25, 0.5, 0.75, 1.0))
-    found = {}
+    demand, found = planned.demand, {}
     for items in ITEMS:
         for outputs in OUTPUTS:
-            model = LoadModel(costs, replace(demand, shape=_with(demand.shape, items, outputs)))
+            model = planned.under(replace(demand, shape=_with(demand.shape, items, outputs)))
             loads = {one: model.balanced(one, coarse).load for one in space.allocations if model.fits(one.tp)}
             apart = min((load for one, load in loads.items() if one.kind not in TOGETHER), default=None)
             together = min((load for one, load in loads.items() if one.kind in TOGETHER), default=None)

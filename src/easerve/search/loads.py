@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from easerve.costs.base import StageCosts
+from easerve.engine.torch.options import EngineOptions
 from easerve.search.allocation import Allocation
 from easerve.search.demand import Demand
 from easerve.search.space import Candidate, Space
@@ -22,7 +23,7 @@ HALVINGS = 40
 NEXT_TO_NONE = 1.02  # a difference in load
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Balanced:
     """The best that an allocation can do by its loads: where, the loads there, and which pool is the bottleneck."""
 
@@ -40,12 +41,18 @@ class Balanced:
 
 
 class LoadModel:
-    """Loads of any candidate under one demand. `costs` are those of workers by how many devices they span."""
+    """Loads of any candidate under one demand. `costs` are those of workers by how many devices they span, `bounds`
+    those of their engine steps."""
 
-    def __init__(self, costs: Mapping[int, StageCosts], demand: Demand) -> None:
+    def __init__(self, costs: Mapping[int, StageCosts], demand: Demand, bounds: EngineOptions | None = None) -> None:
         self.demand = demand
-        self._times = {span: Times(one, demand.shape) for span, one in costs.items()}
+        self._costs, self._bounds = costs, bounds or EngineOptions()
+        self._times = {span: Times(one, demand.shape, self._bounds) for span, one in costs.items()}
         self._tpot = math.inf if demand.tpot is None else demand.tpot
+
+    def under(self, demand: Demand) -> LoadModel:
+        """The same workers under another demand."""
+        return LoadModel(self._costs, demand, self._bounds)
 
     def fits(self, tp: int) -> bool:
         """A mean request has room beside the language model on `tp` devices."""
@@ -97,14 +104,29 @@ class LoadModel:
             "decode": rate * large.decode(self._tpot) / allocation.decoders,
         }
         if local:
-            loads["local prefill"] = local / self._local_rate(candidate, share, min(1.0, loads["encode"]))
+            loads["local prefill"] = local / self._local_rate(candidate)
         return loads
 
-    def _local_rate(self, candidate: Candidate, share: float, busy: float) -> float:
-        """Requests a second that encode workers can prefill beside encode, which takes `busy` of their time."""
+    def _local_rate(self, candidate: Candidate) -> float:
+        """Requests a second that encode workers can prefill beside encode."""
         times = self.times(candidate.allocation.encode_tp)
+        batch = self.usual_batch(candidate)
+        share = times.safe_share(batch)
+        busy = min(1.0, self._encode(replace(candidate, batch=batch), share))
         speed = times.prefill() / times.prefill(1 - share, share) if share < 1 else 0.0
         return max(1e-9, candidate.allocation.encoders * (1 - busy + busy * speed) / times.prefill())
+
+    def usual_batch(self, candidate: Candidate) -> int:
+        """Items that encode takes at a time, which are few while it has time to spare: what one request brings, or the
+        fewest at a time that keep pace with what comes. At most the bound."""
+        least = min(candidate.batch, max(1, round(self.demand.shape.items)))
+        if candidate.allocation.kind == "aggregated":
+            return least
+        times = self.times(candidate.allocation.encode_tp)
+        for batch in range(least, candidate.batch):
+            if self._encode(replace(candidate, batch=batch), times.safe_share(batch)) <= 1:
+                return batch
+        return candidate.batch
 
     def _encode(self, candidate: Candidate, share: float) -> float:
         allocation = candidate.allocation

@@ -16,7 +16,8 @@ def notes(prepared: Prepared, chosen: Candidate, made: Deployment) -> Iterator[s
     if load > 1:
         yield (
             f"by its loads this deployment does not sustain {prepared.demand.rate:g} req/s (its bottleneck is at "
-            f"{load:.0%}); in overload stage one may drop the best: plan for a lower rate, or for more devices"
+            f"{load:.0%}); what is in time then depends on how long it lasts: plan for a lower rate, or "
+            "for more devices"
         )
     width = max(chosen.allocation.tp, chosen.allocation.encode_tp)
     if width > 1:

@@ -1,7 +1,9 @@
 """Which allocations are worth a trial: the first stage of HAS.
 
 An allocation is dropped when its bottleneck is at least 20 % more loaded than that of the best-balanced one (EAServe,
-arXiv 2609.31551), or when not even an idle deployment would keep the objectives (derived here).
+arXiv 2609.31551), or when not even an idle deployment would keep the objectives (derived here). Where no allocation
+sustains the rate, loads do not say which is best; those that keep most of the objectives all the same stay too (derived
+here).
 """
 
 from __future__ import annotations
@@ -12,35 +14,51 @@ from dataclasses import dataclass
 
 from easerve.search.allocation import Allocation
 from easerve.search.loads import Balanced, LoadModel
-from easerve.search.space import Space
+from easerve.search.overload import Hope, in_time, most_in_time
+from easerve.search.space import Candidate, Space
 
 TOLERATED = 1.2  # times the least load
+# Times less than the most in time, and still worth a trial: estimates for overload are that rough (docs/search.md)
+ROUGHLY = 1.5
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What stage one found about an allocation; `dropped` says why, empty if it was kept."""
+    """What stage one found about an allocation; `start` is where to begin in it, the balanced point unless the rate is
+    more than any sustains. `dropped` says why it was, empty if it was kept."""
 
     allocation: Allocation
     balanced: Balanced
+    start: Candidate
     dropped: str = ""
 
 
-def prune(model: LoadModel, space: Space) -> list[Verdict]:
-    """Least loaded first."""
+def prune(model: LoadModel, space: Space, requests: int) -> list[Verdict]:
+    """Least loaded first, for trials of so many requests."""
     found = sorted((model.balanced(one, space) for one in space.allocations), key=lambda one: one.load)
-    reasons = [_too_slow(model, one.candidate.allocation) for one in found]
-    able = [one for one, reason in zip(found, reasons, strict=True) if not reason]
-    least = able[0] if able else None
-    return [
-        Verdict(one.candidate.allocation, one, reason or _too_loaded(one, least))
-        for one, reason in zip(found, reasons, strict=True)
-    ]
+    slow = {one: _too_slow(model, one.candidate.allocation) for one in found}
+    able = [one for one in found if not slow[one]]
+    hopes = _hopes(model, able, space, requests)
+    most = max((hope.part for hope in hopes.values()), default=0.0)
+    verdicts = []
+    for one in found:
+        hope, dropped = hopes.get(one), slow[one]
+        if not dropped and (hope is None or ROUGHLY * hope.part < most):
+            dropped = _too_loaded(one, able[0])
+        verdicts.append(Verdict(one.candidate.allocation, one, hope.candidate if hope else one.candidate, dropped))
+    return verdicts
 
 
-def kept(verdicts: Iterable[Verdict]) -> Sequence[Balanced]:
-    """Where to begin in each allocation that is worth trying, the most promising first."""
-    return [verdict.balanced for verdict in verdicts if not verdict.dropped]
+def _hopes(model: LoadModel, able: Sequence[Balanced], space: Space, requests: int) -> dict[Balanced, Hope]:
+    """What each could keep of the objectives; nothing where the best-balanced keeps them all."""
+    if not able or in_time(model, able[0].candidate, requests) == 1:
+        return {}
+    return {one: most_in_time(model, one.candidate, space, requests) for one in able}
+
+
+def kept(verdicts: Iterable[Verdict]) -> Sequence[Candidate]:
+    """Where to begin in each allocation that is worth trying, the least loaded first."""
+    return [verdict.start for verdict in verdicts if not verdict.dropped]
 
 
 def _too_slow(model: LoadModel, allocation: Allocation) -> str:
@@ -56,7 +74,7 @@ def _too_slow(model: LoadModel, allocation: Allocation) -> str:
     return ""
 
 
-def _too_loaded(one: Balanced, least: Balanced | None) -> str:
-    if least is None or one.load < TOLERATED * least.load:
+def _too_loaded(one: Balanced, least: Balanced) -> str:
+    if one.load < TOLERATED * least.load:
         return ""
     return f"{one.bottleneck} {one.load / least.load - 1:.0%} more loaded than the best's {least.bottleneck}"

@@ -10,12 +10,14 @@ from typing import Any
 from easerve.bench.arrivals import Arrivals
 from easerve.bench.objectives import Objectives
 from easerve.bench.workloads import Workload
-from easerve.config import Deployment
+from easerve.config import Deployment, engine_options, plan_workers
+from easerve.config.topology import E
 from easerve.costs.base import StageCosts
 from easerve.costs.make import make_costs
+from easerve.engine.torch.options import EngineOptions
 from easerve.errors import BadRequest
 from easerve.search.demand import Demand
-from easerve.search.deploying import Machine
+from easerve.search.deploying import Machine, deployment
 from easerve.search.knee import sustained
 from easerve.search.loads import LoadModel
 from easerve.search.sampling import sample
@@ -61,16 +63,17 @@ class Question:
         found = sample(self.workload, world)
         demand = Demand(found.shape, self.rate or 1.0, self.objectives.ttft, self.objectives.tpot)
         costs, spans = self._costs(demand)
-        space = whole_space(LoadModel(costs, demand), self.machine.devices, spans)
-        if self.rate is None:
-            demand = replace(demand, rate=sustained(costs, demand, space))
         base = self.base.model_copy(
             update={"model": self.model, "limit_images": max(found.most_items, self.base.limit_images)}
         )
+        space = whole_space(LoadModel(costs, demand), self.machine.devices, spans)
+        model = LoadModel(costs, demand, self._bounds(deployment(next(iter(space)), self.machine, demand, base)))
+        if self.rate is None:
+            model = model.under(replace(demand, rate=sustained(model, space)))
         return Prepared(
             question=self,
-            demand=demand,
-            model=LoadModel(costs, demand),
+            demand=model.demand,
+            model=model,
             space=space,
             base=base,
             costs=costs,
@@ -90,6 +93,11 @@ class Question:
             return alone, (1,)
         wider = [width for width in WIDTHS[1:] if width <= self.machine.devices]
         return spanning(make, wider), wider
+
+    def _bounds(self, made: Deployment) -> EngineOptions:
+        """Of the steps of its engines, as trials and servers will have them."""
+        plan = next(one for one in plan_workers(made) if one.stages != E)
+        return engine_options(made, plan, lambda *_: self.machine.kind == "cpu")
 
     def as_json(self) -> dict[str, Any]:
         """As it was asked."""

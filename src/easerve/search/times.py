@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
-from easerve.config.deployment import STEP_TOKENS
 from easerve.costs.base import ChunkSize, StageCosts
+from easerve.engine.torch.options import EngineOptions
 from easerve.policy.partition import Dynamic, EncodeProfile
 from easerve.search.demand import Shape
 from easerve.simulate.sharing import CHOICES, WHOLE
-
-SEQUENCES = 64  # most sequences decoded together; the deployment's default
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +19,7 @@ class Times:
 
     costs: StageCosts
     shape: Shape
-    step_tokens: int = STEP_TOKENS  # most of an engine step
+    bounds: EngineOptions = field(default_factory=EngineOptions)  # of an engine step
 
     @cache  # noqa: B019 - lives as long as a search
     def batch(self, items: int, share: float = 1.0, beside: float = 0.0) -> float:
@@ -36,7 +34,7 @@ class Times:
     def prefill(self, share: float = 1.0, beside: float = 0.0) -> float:
         """Seconds a request: a long prompt takes several steps, short ones share a step."""
         prompt = self.shape.prompt_tokens
-        if together := self.step_tokens // prompt:
+        if together := self.bounds.max_batched_tokens // prompt:
             return self.costs.step([ChunkSize(prompt, 0)] * together, share, beside) / together
         return self.first_token(share, beside)
 
@@ -44,8 +42,8 @@ class Times:
     def first_token(self, share: float = 1.0, beside: float = 0.0) -> float:
         """Seconds from a lone prompt to its first token."""
         prompt = self.shape.prompt_tokens
-        starts = range(0, prompt, self.step_tokens)
-        chunks = [ChunkSize(min(self.step_tokens, prompt - start), start) for start in starts]
+        most = self.bounds.max_batched_tokens
+        chunks = [ChunkSize(min(most, prompt - start), start) for start in range(0, prompt, most)]
         return sum(self.costs.step([chunk], share, beside) for chunk in chunks)
 
     @cache  # noqa: B019
@@ -67,7 +65,7 @@ class Times:
     def largest_batch(self, tpot: float, beside: float = 0.0) -> int:
         """b*, at least 1: a step of as many sequences takes `tpot` seconds at most, and their KV fits."""
         length = self.shape.prompt_tokens + self.shape.output_tokens
-        low, high = 1, max(1, min(SEQUENCES, self.costs.kv_tokens // length))
+        low, high = 1, max(1, min(self.bounds.max_sequences, self.costs.kv_tokens // length))
         while low < high:
             middle = (low + high + 1) // 2
             if self.step(middle, beside) <= tpot:

@@ -64,7 +64,7 @@ def tune(
 
     Raises BadRequest if stage one kept nothing.
     """
-    starts = [balanced.candidate for balanced in kept(verdicts)]
+    starts = list(kept(verdicts))
     if not starts:
         raise BadRequest(f"no allocation is worth a trial: {_reasons(verdicts)}")
     limits = StopRules(trials, settled=NEVER, stalled=NEVER)

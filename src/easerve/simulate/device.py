@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from easerve.simulate.pace import Pace, even
+
 Seconds = Callable[[float, float], float]  # by the piece's own share of the device and what runs beside it
 Slowdowns = Mapping[tuple[str, str], float]  # times as long, by a piece's kind and what a neighbour is busy with
 
@@ -31,9 +33,11 @@ class _Piece:
 
 @dataclass(eq=False)
 class Host:
-    """Devices that share a memory: cores of one machine. What they slow each other down by is in `slowdowns`."""
+    """Devices that share a memory: cores of one machine. What they slow each other down by is in `slowdowns`; `pace` is
+    the machine's."""
 
     slowdowns: Slowdowns = field(default_factory=dict)
+    pace: Pace = even
     devices: list[Device] = field(default_factory=list)
 
     def changed(self, device: Device) -> None:
@@ -90,10 +94,10 @@ class Device:
             beside = sum(one.share for one in self._pieces if one is not piece)
             conditions = (beside, self._host.slowdown(piece.kind, self))
             if piece.timer is None or conditions != piece.conditions:
-                _reschedule(piece, conditions)
+                _reschedule(piece, conditions, self._host.pace)
 
 
-def _reschedule(piece: _Piece, conditions: tuple[float, float]) -> None:
+def _reschedule(piece: _Piece, conditions: tuple[float, float], pace: Pace) -> None:
     loop = asyncio.get_running_loop()
     now = loop.time()
     if piece.timer is not None:
@@ -101,7 +105,8 @@ def _reschedule(piece: _Piece, conditions: tuple[float, float]) -> None:
         if piece.duration > 0:
             piece.left = max(0.0, piece.left - (now - piece.since) / piece.duration)
     beside, slowdown = conditions
-    piece.since, piece.conditions, piece.duration = now, conditions, slowdown * piece.seconds(piece.share, beside)
+    piece.since, piece.conditions = now, conditions
+    piece.duration = slowdown * pace(piece.kind, now) * piece.seconds(piece.share, beside)
     piece.timer = loop.call_at(now + piece.left * piece.duration, _finish, piece.done)
 
 

@@ -23,6 +23,7 @@ from easerve.simulate.encoding import EncodeDesk
 from easerve.simulate.front_end import FrontEnd
 from easerve.simulate.generating import GenerateDesk
 from easerve.simulate.memory import VirtualMemory
+from easerve.simulate.pace import Pace, even
 from easerve.simulate.requests import Item
 from easerve.simulate.sharing import UNITS, make_shares
 from easerve.simulate.text import TextTokens, by_words
@@ -36,7 +37,7 @@ WORDS: Mapping[Modality, str] = {"image": "pictures", "audio": "sound", "video":
 class World:
     """What a simulation takes for true: how long things take, and what the encoder sees of a picture; and where it has
     that from: `name` in short, `sources` by what they are of. What a server adds to its engines, and what its devices
-    slow each other down by, is nothing where it is not known."""
+    slow each other down by, is nothing where it is not known; `pace` is even."""
 
     name: str
     costs: Callable[[WorkerPlan], StageCosts]
@@ -48,6 +49,7 @@ class World:
     sources: Mapping[str, str] = field(default_factory=dict)
     added: ServerTime = field(default_factory=ServerTime)
     slowdowns: Slowdowns = field(default_factory=dict)
+    pace: Pace = even
 
     def item(self, one: Item | MediaItem) -> ItemSize:
         """What the encoder sees of it. Raises BadRequest for what it does not take."""
@@ -68,7 +70,7 @@ class VirtualServer:
         self.pipeline = make_pipeline(deployment, self.memory, observer or Observer(), None, tokens)
         self.workers: dict[str, VirtualWorker] = {}
         self._plans = {plan.name: plan for plan in plans}
-        host = Host(world.slowdowns)
+        host = Host(world.slowdowns, world.pace)
         self._devices = {place: Device(host) for place in dict.fromkeys(str(plan.device) for plan in plans)}
         self.front_end = FrontEnd(world.added, [*self._devices.values(), *_spare(plans)])
         self._shifts = Shifts(self.pipeline)
