@@ -21,7 +21,7 @@ from easerve.bench.comparison import METRICS, Spread
 from easerve.bench.document import document
 from easerve.bench.launch import launched
 from easerve.bench.plan import Climb, Plan
-from easerve.bench.report import Report
+from easerve.bench.report import Report, Run
 from easerve.bench.run import run_bench
 from easerve.bench.side_by_side import comparison_document
 from easerve.bench.target import client
@@ -47,10 +47,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Measured:
-    """`knees` are the rates at which each server was judged, where they were searched for."""
+    """`late` are servers beside which the load generator got no core in time, so that their figures are not theirs
+    alone; `knees` the rates at which each was judged, where they were searched for."""
 
     found: Sequence[Found]
     documents: Any
+    late: Sequence[str]
     knees: Rounds | None = None
 
 
@@ -85,7 +87,7 @@ async def _under_load(
             for name, runs in comparison.runs.items()
         }
         found.append(Found.of(wanted, rounds[row.ours], rounds[wanted.peer]))
-    return Measured(found, comparison_document(comparison, ""))
+    return Measured(found, comparison_document(comparison, ""), _late(comparison.runs))
 
 
 async def _at_knees(
@@ -108,7 +110,13 @@ async def _at_knees(
     knees = {name: [report.knee or 0.0 for report in several] for name, several in reports.items()}
     goodput = {name: [_at_knee(report) for report in several] for name, several in reports.items()}
     found = [Found.of(wanted, goodput[row.ours], goodput[wanted.peer]) for wanted in row.wanted]
-    return Measured(found, {name: [document(one, "") for one in several] for name, several in reports.items()}, knees)
+    runs = {name: [run for report in several for run in report.runs] for name, several in reports.items()}
+    documents = {name: [document(one, "") for one in several] for name, several in reports.items()}
+    return Measured(found, documents, _late(runs), knees)
+
+
+def _late(runs: Mapping[str, Sequence[Run]]) -> list[str]:
+    return [name for name, several in runs.items() if any(run.slow_client for run in several)]
 
 
 def _at_knee(report: Report) -> float:

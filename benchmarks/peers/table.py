@@ -29,6 +29,7 @@ def write_row(folder: Path, name: str, row: Row, measured: Measured, command: st
         "ours": row.ours,
         "engine": row.engine,
         "found": [_found(one) for one in measured.found],
+        "late": measured.late,
         "knees": measured.knees,
         "documents": measured.documents,
     }
@@ -84,6 +85,8 @@ def _told(result: Mapping[str, Any]) -> str:
     knees = result["knees"]
     rates = "; ".join(f"knee of {name} {Spread(several)} req/s" for name, several in (knees or {}).items())
     words = [f"`{result['command']}`", f"{result['about']} (ours: {result['ours']}, {result['engine']} engine)"]
+    if late := result["late"]:
+        words.append(f"**suspect**: the load generator got no core in time beside {', '.join(late)}")
     return f"- {result['row']}: " + "; ".join([*words, *([rates] if rates else []), result["ended"][:10]])
 
 

@@ -60,12 +60,13 @@ def test_a_page_keeps_its_own_words_and_takes_the_newest_table(tmp_path: Path) -
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     for goodput in (3.0, 4.0):
         found = [Found.of(wanted, [goodput], [2.0]) for wanted in row.wanted]
-        write_row(tmp_path, "image-heavy", row, Measured(found, {}), "the command")
+        write_row(tmp_path, "image-heavy", row, Measured(found, {}, ["vllm-1e-1pd"]), "the command")
         update_page(page, tmp_path)
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n")
     assert "old" not in text and "| 4 (4 to 4) | 2 (2 to 2) | 2 (2 to 2) | ≥ 5.5 | missed |" in text
     assert "≥ 1.1 | reached |" in text and "`the command`" in text
+    assert "**suspect**: the load generator got no core in time beside vllm-1e-1pd" in text
     assert json.loads((tmp_path / "image-heavy.json").read_text())["command"] == "the command"
     with pytest.raises(ValueError, match="lacks"):
         update_page(tmp_path / "image-heavy.json", tmp_path)
