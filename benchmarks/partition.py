@@ -44,7 +44,7 @@ from easerve.bench.side_by_side import comparison_document
 from easerve.bench.workloads.drawn import Drawn
 from easerve.config import BUILTIN, Deployment, WorkerEntry, model_folder, write_deployment
 from easerve.engine.partition.options import PartitionName
-from easerve.priority import go_first
+from easerve.priority import NO_RIGHT, go_first
 from token_pace import TokenPace
 
 NAMES: tuple[PartitionName, ...] = ("none", "static", "dynamic")
@@ -73,7 +73,7 @@ def main() -> int:
         terms = Terms(arguments.rounds, CORES, Path("runs/partition"), patience=300.0)
         console = Console(stderr=True)
         if not go_first():
-            console.print("load generator: no right to go first, waits for its core like everybody (run as root)")
+            console.print(NO_RIGHT)
         found = asyncio.run(compare(_plan(arguments), contenders, terms, console, asyncio.Event()))
         shares = json.loads(table.read_text())
     paces = {name: [TokenPace.of(run) for run in runs] for name, runs in found.runs.items()}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import join
@@ -25,7 +23,7 @@ from easerve.bench.target import client
 from easerve.bench.workloads import read_workload
 from easerve.config import Deployment, plan_workers, write_deployment
 from easerve.errors import EAServeError, StartupError
-from easerve.priority import go_first
+from easerve.priority import going_first
 from easerve.profile.probe import Probe
 from easerve.simulate.machines import Machines
 from easerve.simulate.pace import Pace
@@ -142,7 +140,7 @@ async def _served(
     command = join([sys.executable, "-m", "easerve", "serve", "--config", str(config)]) + " --port {port}"
     console.print(f"{chosen.topology}: starting", highlight=False)
     runs = []
-    with _first_in_line():
+    with going_first():
         async with (
             launched(command, (), results / f"{chosen.topology}.log", PATIENCE) as url,
             client(url, None) as http,
@@ -153,17 +151,6 @@ async def _served(
                     begin = time.monotonic() - report.runs[0].observed.seconds
                 runs.append(Served(report, since(begin, beats)))
     return runs
-
-
-@contextmanager
-def _first_in_line() -> Iterator[None]:
-    """This thread, which is the load generator's, until the end of the block."""
-    first = go_first()
-    try:
-        yield
-    finally:
-        if first:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _errors(report: Report) -> Mapping[str, int]:

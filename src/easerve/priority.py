@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 BEFORE_WORKERS = -10  # nice
+NO_RIGHT = "no right to real-time priority: on cores shared with the server, times include waits for a core"
 
 
 def go_first() -> bool:
@@ -21,6 +22,17 @@ def go_first() -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+@contextmanager
+def going_first() -> Iterator[None]:
+    """`go_first` until the end of the block."""
+    first = go_first()
+    try:
+        yield
+    finally:
+        if first:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @contextmanager

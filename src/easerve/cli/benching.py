@@ -19,7 +19,7 @@ from easerve.bench.plan import Climb, Closed, Load, Plan, Rates
 from easerve.bench.workloads import read_workload
 from easerve.cli import bench_options as options
 from easerve.errors import BadRequest
-from easerve.priority import go_first
+from easerve.priority import NO_RIGHT, go_first
 
 bench_app = typer.Typer(invoke_without_command=True)
 console = Console(stderr=True)
@@ -158,9 +158,7 @@ def until_interrupted(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
 
     async def run() -> T:
         if not go_first():
-            console.print(
-                "no right to real-time priority: on cores shared with the server, times include waits for a core"
-            )
+            console.print(NO_RIGHT)
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def interrupt() -> None:

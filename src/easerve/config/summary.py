@@ -9,7 +9,7 @@ from easerve.config.bounds import encode_tokens, engine_options
 from easerve.config.deployment import SHAPE, Deployment
 from easerve.config.model import served_name
 from easerve.config.topology import WorkerPlan, engine_of, plan_workers
-from easerve.engine.choice import HOW_TO_INSTALL_VLLM, vllm_is_installed
+from easerve.engine.choice import HOW_TO_INSTALL_VLLM, TIMED_NEEDS_HARDWARE, vllm_is_installed
 from easerve.engine.vllm.arguments import parse_arguments
 
 UNUSED: Mapping[str, frozenset[str]] = {
@@ -86,7 +86,7 @@ def _engine_problems(deployment: Deployment, plans: list[WorkerPlan]) -> list[st
     if deployment.engine == "vllm" and not vllm_is_installed():
         return [f"engine vllm: vLLM is not installed here; {HOW_TO_INSTALL_VLLM}, or use --engine torch"]
     if deployment.engine == "timed" and "hardware" not in parse_arguments(deployment.engine_args):
-        return ["engine timed needs to know what device to be: --engine-args hardware=a100"]
+        return [TIMED_NEEDS_HARDWARE]
     if deployment.engine_args and not {"vllm", "timed"} & {engine_of(deployment, plan) for plan in plans}:
         return ["engine_args are for vLLM, and no worker runs it; add --engine vllm or leave them out"]
     return []

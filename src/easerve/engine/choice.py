@@ -7,6 +7,7 @@ from typing import Literal
 
 EngineName = Literal["torch", "vllm", "timed"]
 HOW_TO_INSTALL_VLLM = "pip install 'easerve[vllm]' where there is a GPU, `make setup-vllm` where there is none"
+TIMED_NEEDS_HARDWARE = "engine timed needs to know what device to be: --engine-args hardware=a100"
 
 
 def vllm_is_installed() -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from easerve.costs.base import StageCosts
 from easerve.costs.make import make_costs
 from easerve.costs.pictures import picture_size
+from easerve.engine.choice import TIMED_NEEDS_HARDWARE
 from easerve.engine.timed.engines import TimedEncoder, TimedLanguageModel
 from easerve.engine.torch.options import EngineOptions
 from easerve.errors import StartupError
@@ -23,7 +24,7 @@ def timed_costs(folder: Path, arguments: Mapping[str, Any]) -> StageCosts:
     if unknown := set(arguments) - set(KNOWN):
         raise StartupError(f"engine timed has no option {', '.join(sorted(unknown))}; it has {', '.join(KNOWN)}")
     if "hardware" not in arguments:
-        raise StartupError("engine timed needs to know what device to be: --engine-args hardware=a100")
+        raise StartupError(TIMED_NEEDS_HARDWARE)
     profile = arguments.get("profile")
     return make_costs(
         folder,
