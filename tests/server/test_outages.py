@@ -81,15 +81,16 @@ async def test_pictures_on_their_way_count_as_requests_in_flight(site: Site) -> 
 
 async def test_pixels_that_die_with_their_worker_before_they_are_encoded_cost_no_request(site: Site) -> None:
     """One worker has laid its picture down when it dies; the request still waits for the other's."""
+    unseen = uri(PICTURE.rotate(90))  # in no cache, whose embedding would make its pixels superfluous
     url, let_go = site.holds("/late")
-    answer = asyncio.create_task(ask(site.http, site.server.model, QUESTION, [uri(PICTURE), url], 32))
+    answer = asyncio.create_task(ask(site.http, site.server.model, QUESTION, [unseen, url], 32))
     await soon(lambda: "/late" in site.host.heads[-1] and site.server.ledger.live == 1)
     clients = site.server.supervisor.clients
     [owner] = (name for name, one in clients.items() if "encode" in one.stages and not one.pictures.outstanding)
     os.kill(site.server.supervisor.pids[owner], signal.SIGKILL)
     await soon(lambda: owner not in site.server.supervisor.clients)
     let_go.set()
-    wanted = await ask(site.http, site.server.model, QUESTION, [uri(PICTURE)] * 2, 32)
+    wanted = await ask(site.http, site.server.model, QUESTION, [unseen, uri(PICTURE)], 32)
     assert (await answer).text == wanted.text
     metrics = (await site.http.get("/metrics")).text
     assert 'easerve_work_redone_total{stage="media"} 1.0' in metrics
