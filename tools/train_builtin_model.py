@@ -66,7 +66,7 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model to")
-    parser.add_argument("--steps", type=int, default=4000, help="optimiser steps (default: 4000)")
+    parser.add_argument("--steps", type=int, default=6000, help="optimiser steps (default: 6000)")
     parser.add_argument("--singles", type=int, default=3, help="one-picture rows a step (default: 3)")
     parser.add_argument("--pairs", type=int, default=7, help="two-picture rows a step (default: 7)")
     parser.add_argument("--told", type=int, default=2, help="rows a step with a scene in words (default: 2)")
@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("--sums", type=float, default=0.6, help="weight of sums in words (default: 0.6)")
     parser.add_argument("--peak", type=float, default=2e-3, help="peak learning rate (default: 2e-3)")
     parser.add_argument("--every", type=int, default=250, help="steps between evaluations (default: 250)")
-    parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")
+    parser.add_argument("--threads", type=int, default=2, help="torch threads (default: 2)")
     parser.add_argument("--checkpoint", type=Path, default=Path("runs/builtin.pt"), help="where to keep the state")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     arguments = parser.parse_args()
