@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from easerve.bench.workloads import NAMED
+from easerve.builtin import model_path
 from easerve.cli.configuring import check_file, write_file
 from easerve.config import (
     Deployment,
@@ -104,6 +105,32 @@ def test_a_written_topology_is_a_list_of_its_workers_and_holds_no_keys(tmp_path:
     assert plan_workers(read_deployment(file)) == plan_workers(deployment)
     assert read_deployment(file).batching == "gap"
     assert "secret" not in file.read_text()
+
+
+@pytest.mark.parametrize("model", ["/no/such", "~/no-such", "./no-such", "{tmp}/no-such", "no/such/model", "no-such/"])
+def test_a_model_folder_that_is_not_there_is_told(model: str, tmp_path: Path) -> None:
+    file, console = tmp_path / "deployment.yaml", Console(record=True, width=200, file=(tmp_path / "out").open("w"))
+    file.write_text(f"model: {model.format(tmp=tmp_path)}\nencode_batch: 3")
+    assert not check_file(file, console)
+    said = console.export_text()
+    assert f"{file}: model: " in said
+    assert repr(model.format(tmp=tmp_path)) in said
+    assert "folder" in said
+
+
+def test_a_hub_id_is_not_asked_for_and_a_folder_is_looked_into(tmp_path: Path) -> None:
+    def check(model: str) -> tuple[bool, str]:
+        file, console = tmp_path / "deployment.yaml", Console(record=True, width=200, file=(tmp_path / "out").open("w"))
+        file.write_text(f"model: {model}\nengine: torch")
+        return check_file(file, console), console.export_text()
+
+    fine, said = check("no-such-org/no-such-model")
+    assert fine
+    assert "from the hub" in said
+    assert check(str(model_path()))[0]
+    fine, said = check(str(tmp_path))
+    assert not fine
+    assert "config.json is missing" in said
 
 
 def test_named_workloads_fit_a_server_of_defaults() -> None:

@@ -150,6 +150,41 @@ async def test_media_wait_for_an_encoder_on_its_way_back() -> None:
     world.assert_clean()
 
 
+async def test_what_is_cached_waits_neither_for_an_encoder_nor_for_prefill_beside_one() -> None:
+    world = World(apart=True, local=True, remote_ratio=0.0, cache_bytes=100)
+    pools, encode = world.pipeline.pools, world.pipeline.encode_pool
+    await world.run(world.request("seen", KEYS[:2]))
+    encode.remove_worker("encode-0", returns=True)
+    pools.local.remove_worker("encode-0", returns=True)
+    assert await world.run(world.request("again", KEYS[:2])) == [0, 1]
+    unseen = asyncio.create_task(world.run(world.request("unseen", KEYS)))
+    await asyncio.sleep(0.02)
+    assert not unseen.done()
+    encode.remove_worker("encode-0", returns=False)
+    pools.local.remove_worker("encode-0", returns=False)
+    with pytest.raises(Unavailable, match="no encode worker is alive"):
+        await unseen
+    assert await world.run(world.request("and again", KEYS[:2])) == [0, 1]
+    assert len(world.locals[0].started) == 1
+    world.assert_clean()
+
+
+async def test_who_waits_for_a_prefill_worker_that_is_given_up_goes_to_the_other_pool() -> None:
+    world = World(apart=True, local=True, remote_ratio=0.0, cache_bytes=100)
+    pools, (generator,), (local,) = world.pipeline.pools, world.generators, world.locals
+    await world.run(world.request("seen", KEYS))
+    for pool, worker in ((pools.prefill, generator), (pools.local, local)):
+        pool.remove_worker(worker.name, returns=True)
+    waiting = asyncio.create_task(world.run(world.request("a", KEYS)))
+    await asyncio.sleep(0.02)
+    pools.local.remove_worker(local.name, returns=False)
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    pools.prefill.add_worker(generator)
+    assert await waiting == [0, 1, 2, 3, 4]
+    world.assert_clean()
+
+
 async def test_kv_that_is_gone_is_made_again() -> None:
     world = World(apart=True, delay=0.002)
     decoder = world.decoders[0]

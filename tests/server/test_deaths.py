@@ -84,7 +84,9 @@ async def test_a_stalled_worker_is_found_by_its_silence() -> None:
 
 
 async def test_with_all_encoders_gone_media_get_503_and_text_is_served() -> None:
+    seen = uri(scenes.held_out("one", 3)[2].pictures[0])
     async with serving(max_restarts=0) as (server, http):
+        answered = await post(http, "how many shapes are there ?", [seen])
         asked = asyncio.create_task(post(http, "how many shapes are there ?", [PICTURE] * 8, max_tokens=60))
         os.kill(server.supervisor.pids["encode-0"], signal.SIGKILL)
         assert (await asked).status_code in (200, 503)  # 200 if encode was through
@@ -92,6 +94,9 @@ async def test_with_all_encoders_gone_media_get_503_and_text_is_served() -> None
         assert refused.status_code == 503
         assert refused.json()["error"]["code"] == "unavailable"
         assert refused.headers["retry-after"]
+        cached = await post(http, "how many shapes are there ?", [seen])
+        assert cached.status_code == 200, cached.text
+        assert cached.json()["choices"] == answered.json()["choices"]
         assert await text(http) == "two"
         assert (await http.get("/health")).status_code == 200
         os.kill(server.supervisor.pids["generate-0"], signal.SIGKILL)

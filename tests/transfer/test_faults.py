@@ -73,6 +73,8 @@ def test_an_owner_killed_midway_ends_in_an_error_long_before_the_deadline(
         transfer.release(ref)
     with pytest.raises(TransferError):
         transfer.open(read)
+    transfer.sweep(mortal.owner, keep=())
+    assert list(folder.glob(f"{mortal.owner}*")) == []
 
 
 def test_closed_a_transfer_leaves_no_file_and_no_thread(

@@ -13,6 +13,7 @@ from easerve.config import (
     Deployment,
     WorkerEntry,
     describe,
+    model_problems,
     plan_workers,
     problems,
     read_deployment,
@@ -31,7 +32,7 @@ def effective(deployment: Deployment) -> Table:
 def check_file(file: Path, console: Console) -> bool:
     """Raises StartupError for what cannot be read as a deployment."""
     deployment = read_deployment(file)
-    faults = problems(deployment)
+    faults = [*model_problems(deployment), *problems(deployment)]
     for fault in faults:
         console.print(f"[red]error:[/] {escape(f'{file}: {fault}')}", soft_wrap=True, highlight=False)
     if not faults:

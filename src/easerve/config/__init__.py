@@ -4,7 +4,7 @@ from easerve.config.bounds import encode_tokens, engine_options
 from easerve.config.deployment import BUILTIN, SHAPE, Deployment
 from easerve.config.entry import WorkerEntry
 from easerve.config.files import read_deployment, write_deployment
-from easerve.config.model import model_folder, served_name
+from easerve.config.model import model_folder, model_problems, served_name
 from easerve.config.summary import describe, problems
 from easerve.config.topology import WorkerPlan, engine_of, plan_workers
 
@@ -19,6 +19,7 @@ __all__ = [
     "engine_of",
     "engine_options",
     "model_folder",
+    "model_problems",
     "plan_workers",
     "problems",
     "read_deployment",

@@ -132,7 +132,9 @@ class Deployment(BaseModel):
     request_timeout: float = _option("Limits", 120.0, "Longest wait for any one stage, in seconds.", gt=0)
     startup_timeout: float = _option("Limits", 300.0, "Longest wait for the workers to load, in seconds.", gt=0)
     drain_timeout: float = _option("Limits", 30.0, "Longest wait for running requests at a stop, in seconds.", ge=0)
-    heartbeat_timeout: float = _option("Limits", 5.0, "Silence after which a worker counts as stalled.", ge=1)
+    heartbeat_timeout: float = _option(
+        "Limits", 5.0, "Silence after which a worker counts as stalled; four times as long if it gets no core.", ge=1
+    )
     max_restarts: int = _option("Limits", 10, "Deaths in a row after which a worker is given up; 0: no restart.", ge=0)
 
     allowed_local_media_path: Path | None = _option(

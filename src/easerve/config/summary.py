@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from easerve.config.bounds import encode_tokens, engine_options
 from easerve.config.deployment import SHAPE, Deployment
-from easerve.config.model import served_name
+from easerve.config.model import from_hub, served_name
 from easerve.config.topology import WorkerPlan, engine_of, plan_workers
 from easerve.engine.choice import HOW_TO_INSTALL_VLLM, TIMED_NEEDS_HARDWARE, vllm_is_installed
 from easerve.engine.vllm.arguments import parse_arguments
@@ -31,8 +31,9 @@ def describe(deployment: Deployment) -> dict[str, str]:
             if (engine := engine_of(deployment, plan))
         }
     )
+    origin = "from the hub, " if from_hub(deployment) else ""
     described = {
-        "model": f"{deployment.model} (served as {served_name(deployment)})",
+        "model": f"{deployment.model} ({origin}served as {served_name(deployment)})",
         "topology": "as listed" if deployment.workers else deployment.topology,
         "workers": "\n".join(f"{plan.name}: {' + '.join(plan.stages)} on {plan.device}" for plan in plans),
         "engine": "; ".join(engines),

@@ -78,6 +78,11 @@ class Pool:
         self._roster.remove(name, returns=returns)
 
     @property
+    def attended(self) -> bool:
+        """Whether a worker is there now."""
+        return bool(self._roster.members)
+
+    @property
     def staffed(self) -> bool:
         """Whether a worker is there or on its way back."""
         return self._roster.staffed

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from easerve.errors import EAServeError, NoRoom, TransferError, WorkerLost
+from easerve.errors import EAServeError, NoRoom, TransferError, Unavailable, WorkerLost
 from easerve.pipeline.media import Embedded, RequestMedia, main_encoder
 from easerve.pipeline.observer import Observer, Where
 from easerve.pipeline.pool import Assignment, Pool
@@ -34,9 +34,9 @@ class Pools:
     decode: Pool
 
     def for_prefill(self, where: Where) -> Pool:
-        """The wanted pool if it has workers, else the one that has."""
+        """The wanted pool, unless only the other has a worker there, or if neither has, one on its way back."""
         wanted, other = (self.local, self.prefill) if where == "local" else (self.prefill, self.local)
-        return wanted if wanted.staffed or not other.staffed else other
+        return max(wanted, other, key=lambda pool: (pool.attended, pool.staffed))
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,13 @@ class SequenceRun:
         pools = self._around.pools
         pool = pools.for_prefill(self._around.where)
         preferred = main_encoder(self._carried) if pool is pools.local else ""
-        stage = await pool.choose(len(self._prompt) + len(self._produced), preferred)
+        try:
+            stage = await pool.choose(len(self._prompt) + len(self._produced), preferred)
+        except Unavailable:  # whoever was on its way back has been given up
+            if pools.for_prefill(self._around.where) is pool:
+                raise
+            await self._prefill()
+            return
         if not stage.decodes:
             pools.decode.check()  # before a token is out that nobody could follow up
         self._start(pool, stage, media=self._carried, hand_over=not stage.decodes)

@@ -33,12 +33,16 @@ class Transfers:
     Counts for the metrics: `bytes_put`, `bytes_opened`, `opens`, and `buffers`.
     """
 
-    def __init__(self, makers: dict[str, Callable[[], Transfer]], chosen: str) -> None:
+    def __init__(
+        self, makers: dict[str, Callable[[], Transfer]], chosen: str, sockets: Callable[[str], Collection[Path]]
+    ) -> None:
+        """`sockets`: the files of those of an owner."""
         self.kind = chosen
         self.bytes_put = 0
         self.bytes_opened = 0
         self.opens = 0
         self._makers = makers
+        self._sockets = sockets
         self._made: dict[str, Transfer] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -82,8 +86,10 @@ class Transfers:
     def sweep(self, owner: str, keep: Collection[str]) -> int:
         """Release what a process that has ended left, except the names in `keep`; how many buffers that were.
 
-        Nothing is left of buffers that die with their owner, hence only shared memory is swept.
+        Of buffers that die with their owner nothing is left but the files of the sockets they were read through.
         """
+        for file in self._sockets(owner):
+            file.unlink(missing_ok=True)
         try:
             shared = self._backend("shm")
         except TransferError:  # closed
@@ -137,12 +143,15 @@ def make_transfer(
     StartupError when the backend cannot work here.
     """
 
+    def socket(owner: str, via: str) -> Path:
+        return run_folder / f"{owner}.{via}"
+
     def endpoint(via: str) -> str:
-        return f"tcp://{address}:*" if locality is Locality.ACROSS_HOSTS else f"ipc://{run_folder}/{owner}.{via}"
+        return f"tcp://{address}:*" if locality is Locality.ACROSS_HOSTS else f"ipc://{socket(owner, via)}"
 
     makers: dict[str, Callable[[], Transfer]] = {
         "shm": lambda: SharedMemory(run_folder, owner),
         "zmq": lambda: ZeroMQ(endpoint("zmq"), deadline=deadline),
         "nixl": lambda: Nixl(endpoint("nixl"), owner, deadline=deadline),
     }
-    return Transfers(makers, choose(kind, locality))
+    return Transfers(makers, choose(kind, locality), lambda owner: [socket(owner, via) for via in makers])

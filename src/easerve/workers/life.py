@@ -11,6 +11,7 @@ from easerve.workers.client import WorkerClient
 from easerve.workers.hub import Hub
 from easerve.workers.launcher import LocalProcess
 from easerve.workers.messages import FromWorker, GaveUp, Message, Progress, Ready, Stop
+from easerve.workers.pulse import CoreWaits, Pulse
 from easerve.workers.spec import ProgressReport, WorkerSpec
 
 _numbers = itertools.count()
@@ -31,7 +32,7 @@ class Life:
         self._on_progress = on_progress
         self._ready: asyncio.Future[Ready] = loop.create_future()
         self._reason = ""  # of its end, where that is known before the process has ended
-        self._quiet_looks = 0
+        self._pulse = Pulse(CoreWaits().starved)
         self._killed = False
         self.client = WorkerClient(spec.name, spec.stages, self._send, ledger)
         hub.register(self._identity, self._handle)
@@ -43,12 +44,13 @@ class Life:
 
     @property
     def pid(self) -> int | None:
-        """None in the moment before the process is there."""
-        return self._launch.result().pid if self._launch.done() else None
+        """None before the process is there, or if it could not be started."""
+        return self._process.pid if self._process else None
 
     async def ready(self, patience: float) -> Ready | None:
         """Returns when it is loaded, or with None when it ended before that, if need be killed after `patience`."""
-        process = await asyncio.shield(self._launch)
+        if (process := await self._launched()) is None:
+            return None
         ended = asyncio.ensure_future(process.wait())
         either: set[asyncio.Future[Any]] = {self._ready, ended}
         try:
@@ -61,7 +63,8 @@ class Life:
 
     async def death(self) -> str:
         """Why, once it has ended."""
-        process = await asyncio.shield(self._launch)
+        if (process := await self._launched()) is None:
+            return self._reason
         code = await process.wait()
         await asyncio.sleep(LAST_WORDS_SECONDS)
         if self._reason:
@@ -74,17 +77,18 @@ class Life:
 
     def check_pulse(self, longest_quiet: float) -> None:
         """Called at every look for heartbeats; kills a process that was quiet for too many of them."""
-        self._quiet_looks += 1
+        if (pid := self.pid) is None or self._killed:
+            return
         longest_quiet *= 1 if self.is_up else LOADING_PATIENCE
-        if self._quiet_looks > longest_quiet and not self._killed:
+        if self._pulse.look(pid) > longest_quiet:
             self.kill("sent no heartbeat, was taken for stalled and killed")
 
     def kill(self, reason: str) -> None:
         """End a process that does not do its work; a reason that it gave itself goes before."""
-        if self._launch.done():
+        if self._process:
             self._killed = True
             self._reason = self._reason or reason
-            self._launch.result().kill()
+            self._process.kill()
 
     def bury(self, reason: str) -> None:
         """End everything that waits for it, and give back what it had not told of."""
@@ -94,16 +98,28 @@ class Life:
 
     async def stop(self, patience: float) -> None:
         """Ask it to end, give it `patience` seconds, then insist."""
-        process = await self._launch
-        self._send(Stop())
-        await process.end(patience)
+        if (process := await self._launched()) is not None:
+            self._send(Stop())
+            await process.end(patience)
         self.bury("was stopped")
+
+    @property
+    def _process(self) -> LocalProcess | None:
+        launched = self._launch.done() and self._launch.exception() is None
+        return self._launch.result() if launched else None
+
+    async def _launched(self) -> LocalProcess | None:
+        try:
+            return await asyncio.shield(self._launch)
+        except OSError as error:  # out of memory, processes or open files
+            self._reason = f"could not be started: {error.strerror or error}"
+            return None
 
     def _send(self, message: Message) -> None:
         self._hub.send(self._identity, message)
 
     def _handle(self, message: FromWorker) -> None:
-        self._quiet_looks = 0
+        self._pulse.beat()
         match message:
             case Progress(text=text):
                 self._on_progress(self._name, text)
