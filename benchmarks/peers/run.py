@@ -29,7 +29,6 @@ from table import show, update_page, write_row
 from easerve.bench.compare import Terms
 from easerve.bench.plan import Climb
 from easerve.errors import EAServeError
-from easerve.priority import NO_RIGHT, go_first
 
 QUICK_REQUESTS, QUICK_SECONDS = 12, 4.0
 
@@ -40,8 +39,6 @@ def main() -> int:
     if arguments.quick and arguments.page is not None:
         parser.error("--quick shows that all works; its figures are not for a page")
     console = Console(stderr=True)
-    if not go_first():
-        console.print(NO_RIGHT)
     names = arguments.row or list(ROWS)
     failed = 0
     for number, name in enumerate(names, 1):

@@ -13,9 +13,9 @@ NO_RIGHT = "no right to real-time priority: on cores shared with the server, tim
 def go_first() -> bool:
     """Let this thread have a core as soon as it wakes; False where that is not allowed. Nothing it starts inherits it.
 
-    For load generators. On few cores one queues behind the workers that it measures, some milliseconds at each
-    wake-up. That is as long as a decode step takes, so tokens would be noted late and in bunches. It computes for some
-    percent of the time.
+    For threads that make load; `going_first` is for those that do other things too. On few cores a load generator
+    queues behind the workers that it measures, some milliseconds at each wake-up. That is as long as a decode step
+    takes, so tokens would be noted late and in bunches. It computes for some percent of the time.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -25,14 +25,17 @@ def go_first() -> bool:
 
 
 @contextmanager
-def going_first() -> Iterator[None]:
-    """`go_first` until the end of the block."""
+def going_first() -> Iterator[bool]:
+    """`go_first` until the end of the block, then what was before."""
+    before: tuple[int, os.sched_param] | None = None
+    with suppress(AttributeError, OSError):
+        before = os.sched_getscheduler(0), os.sched_getparam(0)
     first = go_first()
     try:
-        yield
+        yield first
     finally:
-        if first:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        if first and before is not None:
+            os.sched_setscheduler(0, *before)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice, pairwise
+from math import inf, nan
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev
@@ -69,3 +70,15 @@ def test_a_trace_starts_at_once_and_may_be_numbers_or_json(tmp_path: Path) -> No
     file.write_text("1\nsoon\n")
     with pytest.raises(BadRequest, match="line 2"):
         Arrivals("trace", trace=file).moments(0, Random(0), None, None)
+    file.write_text("1\nNaN\n")
+    with pytest.raises(BadRequest, match="line 2"):
+        Arrivals("trace", trace=file).moments(0, Random(0), None, None)
+    file.write_text("\n")
+    with pytest.raises(BadRequest, match="no moments"):
+        Arrivals("trace", trace=file).moments(0, Random(0), None, None)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, inf, nan])
+def test_a_rate_is_above_nothing_and_finite(rate: float) -> None:
+    with pytest.raises(BadRequest, match="rate"):
+        Arrivals().moments(rate, Random(0), 3, None)

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from easerve.bench.plan import Climb, Closed, Rates
-from easerve.cli.benching import which_load
+from easerve.cli.benching import bench_app, which_load
 from easerve.errors import BadRequest
 
 from .fake import Fake, serving
@@ -39,6 +40,22 @@ async def test_ctrl_c_ends_the_load_and_still_reports(tmp_path: Path) -> None:
     assert document["plan"]["seed"] == 7 and "seed 7" in told.decode()
     assert "--rate 50" in document["command"] and "secret" not in found.read_text() + page.read_text()
     assert "interrupted" in out.decode() and "<svg" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--json", "{folder}"], "is a folder"),
+        (["--html", "{file}/out.html"], "File exists"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_said_before_the_load(tmp_path: Path, options: list[str], named: str) -> None:
+    (tmp_path / "file").touch()
+    places = {"folder": tmp_path, "file": tmp_path / "file"}
+    given = [option.format(**places) for option in options]
+    found = CliRunner().invoke(bench_app, ["--rate", "1", "--base-url", "http://127.0.0.1:9", *given])
+    assert found.exit_code == 2
+    assert named in " ".join(found.output.split())
 
 
 def test_exactly_one_kind_of_load_is_chosen() -> None:

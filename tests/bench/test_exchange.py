@@ -72,6 +72,9 @@ async def test_what_is_no_answer_has_a_kind() -> None:
     assert (await measured([])).error == "no token"
     assert (await measured([(1, b'data: {"error": {"message": "lost"}}\n\n')])).error == "error in stream"
     assert (await measured([(1, b"data: {nonsense\n\n")])).error == "broken stream"
+    assert (await measured([(1, event({"content": "a"}))])).error == "cut short"
+    for last in (event({}, "stop"), b"data: [DONE]\n\n"):
+        assert (await measured([(1, event({"content": "a"})), (1, last)])).error is None
 
 
 @given(st.lists(st.binary(max_size=20), max_size=6), st.lists(st.integers(0, 80), max_size=5))

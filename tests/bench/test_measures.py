@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from math import nan
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -22,7 +24,7 @@ from easerve.bench.run import run_bench
 from easerve.bench.table import show
 from easerve.bench.target import client
 from easerve.bench.workloads import read_workload
-from easerve.errors import EAServeError, Unavailable
+from easerve.errors import BadRequest, EAServeError, Unavailable
 
 from .fake import Fake, serving
 
@@ -124,6 +126,22 @@ async def test_open_loop_does_not_wait_and_closed_loop_does() -> None:
     assert closed.runs[0].all.completed == 20
 
 
+async def test_own_requests_keep_the_rate_however_few_they_are(tmp_path: Path) -> None:
+    lines = tmp_path / "own.jsonl"
+    lines.write_text('{"prompt": "a", "output_tokens": 2}\n' * 3)
+    few = replace(plan(Rates((50.0,)), requests=100, unloaded=0, warmup=0), workload=read_workload(str(lines)))
+    report = await bench(Fake(first=0.01, gap=0.001), few)
+    assert [one.scheduled for one in report.runs[0].observed.records][2:] == [pytest.approx(3 / 50)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seconds": -1.0}, {"seconds": 0.0}, {"timeout": nan}, {"objectives": Objectives(ttft=-1.0)}]
+)
+def test_times_are_above_nothing(wrong: dict[str, object]) -> None:
+    with pytest.raises(BadRequest, match="above 0 seconds"):
+        plan(Rates((1.0,)), **wrong)
+
+
 async def test_a_duration_ends_a_closed_loop() -> None:
     report = await bench(Fake(first=0.02, gap=0.001), plan(Closed(2), requests=None, seconds=0.5, unloaded=0, warmup=0))
     run = report.runs[0]
@@ -146,9 +164,16 @@ async def test_no_two_loads_of_a_bench_send_the_same_picture() -> None:
 
 
 async def test_a_stop_reports_what_was_done_and_drops_what_is_in_flight() -> None:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().call_later(1.0, stop.set)
-    report = await bench(Fake(first=0.3), plan(Rates((20.0,)), requests=1000, unloaded=0, warmup=0), stop)
+    fake, stop = Fake(first=0.3), asyncio.Event()
+
+    async def stop_after_some_answers() -> None:
+        while len(fake.bodies) - fake.in_flight < 4:
+            await asyncio.sleep(0.05)
+        stop.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(stop_after_some_answers())
+        report = await bench(fake, plan(Rates((20.0,)), requests=1000, unloaded=0, warmup=0), stop)
     assert report.interrupted
     assert 0 < report.runs[0].all.completed < 1000
     assert report.runs[0].all.errors == {}

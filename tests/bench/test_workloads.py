@@ -123,6 +123,8 @@ def test_yaml_builds_on_a_name_and_settings_win(tmp_path: Path) -> None:
         ("image-heavier", [], "image-heavy"),
         ("image-heavy", ["pictures=3"], "fields: images"),
         ("image-heavy", ["images"], "field=value"),
+        ("image-heavy", ["size=0"], "greater than or equal to 1"),
+        ("random-mm", ["bucket_config={(16, 99999, 1): 1}"], "less than or equal"),
         ("random-mm", ["bucket_config={(16, 16, 8): 1}"], "several frames"),
     ],
 )
@@ -150,4 +152,7 @@ def test_own_requests_come_from_lines_and_folders(tmp_path: Path) -> None:
     assert folder[2] == folder[0]
     lines.write_text('{"prompt": "a"}\n{"question": "b"}\n')
     with pytest.raises(BadRequest, match="line 2"):
+        draw(read_workload(str(lines)), 1)
+    lines.write_text('{"prompt": "a", "images": ["c.png"]}\n')
+    with pytest.raises(BadRequest, match=r"line 1: .*c\.png: No such file"):
         draw(read_workload(str(lines)), 1)

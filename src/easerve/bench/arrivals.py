@@ -8,6 +8,7 @@ requests come, not in how many a second. The ratios of the gaps, and with them t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice, repeat, takewhile
@@ -36,8 +37,8 @@ class Arrivals:
             return _traced(self.trace, requests, seconds)
         if requests is None and seconds is None:
             raise ValueError("arrivals need an end: a number of requests or a duration")
-        if rate <= 0:
-            raise BadRequest(f"the rate must be above 0 requests a second, not {rate:g}")
+        if not 0 < rate < math.inf:
+            raise BadRequest(f"the rate must be above 0 requests a second and finite, not {rate:g}")
         moments = islice(_DRAWN[self.name](self, rate, rng), requests)
         if requests is None:
             return list(takewhile(lambda moment: moment < (seconds or 0), moments))
@@ -82,8 +83,9 @@ def _traced(path: Path | None, requests: int | None, seconds: float | None) -> l
     if path is None:
         raise BadRequest("trace arrivals need a file: --trace FILE")
     moments = sorted(_moment(path, number, line) for number, line in enumerate(_lines(path), 1) if line.strip())
-    first = moments[0] if moments else 0.0
-    kept = [moment - first for moment in islice(moments, requests)]
+    if not moments:
+        raise BadRequest(f"{path} holds no moments: write seconds, or JSON with timestamp, one a line")
+    kept = [moment - moments[0] for moment in islice(moments, requests)]
     return kept if seconds is None else [moment for moment in kept if moment < seconds]
 
 
@@ -97,7 +99,10 @@ def _lines(path: Path) -> list[str]:
 def _moment(path: Path, number: int, line: str) -> float:
     try:
         value = json.loads(line)
-        return float(value["timestamp"] if isinstance(value, dict) else value)
+        moment = float(value["timestamp"] if isinstance(value, dict) else value)
+        if math.isfinite(moment):
+            return moment
+        raise ValueError("no moment")
     except (ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{path}, line {number}: wanted seconds, or JSON with timestamp, not {line!r}") from error
 

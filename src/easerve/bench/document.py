@@ -80,6 +80,7 @@ def run_json(run: Run) -> dict[str, Any]:
             "lag_max": max((record.lag for record in run.observed.records), default=0.0),
             "loop_lag_p99": run.loop_lag_p99,
             "cpu_share": run.observed.cpu_share,
+            "goes_first": run.observed.goes_first,
         },
         "stages_mean_ms": mean_stages(run.observed.records),
         "utilisation": _by_worker(run.utilisation.overall()),

@@ -15,6 +15,7 @@ from easerve.bench.request import BodyStyle, Request, body
 
 PATH = "/v1/chat/completions"
 CONTENT = {"content-type": "application/json"}
+DONE = b"[DONE]"
 LONGEST_MESSAGE = 300  # characters of an error that are kept
 
 
@@ -65,18 +66,20 @@ class Sender:
         async with self._http.stream("POST", PATH, content=content, headers=CONTENT) as response:
             if response.status_code != 200:
                 raise _Failed(f"http {response.status_code}", (await response.aread()).decode(errors="replace"))
-            reader = EventReader()
+            reader, complete = EventReader(), False
             async for piece in response.aiter_bytes():
                 moment = now()
                 for event in reader.feed(piece):
-                    if event != b"[DONE]":
-                        _note(event, record, moment)
+                    complete |= event == DONE or _note(event, record, moment)
         if not record.chunks:
             raise _Failed("no token", "the stream ended before the first token")
+        if not complete:
+            raise _Failed("cut short", f"the stream ended without a finish reason or {DONE.decode()}")
         record.output_tokens = record.output_tokens or len(record.tokens)
 
 
-def _note(event: bytes, record: Record, moment: float) -> None:
+def _note(event: bytes, record: Record, moment: float) -> bool:
+    """Whether the answer is complete with this."""
     chunk = read_chunk(event)
     if chunk.error:
         raise _Failed("error in stream", str(chunk.error))
@@ -89,3 +92,4 @@ def _note(event: bytes, record: Record, moment: float) -> None:
         record.output_tokens = chunk.usage.completion_tokens or 0
     if chunk.timing is not None:
         record.timing = chunk.timing
+    return any(piece.finish_reason is not None for piece in chunk.choices or ())

@@ -40,13 +40,15 @@ class Observed:
     overslept: Sequence[float]  # of the generator's loop, seconds
     cpu_share: float  # the generator's, of one core
     interrupted: bool
+    goes_first: bool = True  # the generator got a core as soon as it woke
 
 
 @dataclass
 class Generator:
     """Runs load through `wire` until it is over or `stop` is set; then what is in flight is dropped, not counted.
 
-    What it is given to send has been prepared by the same wire. Time is the loop's.
+    What it is given to send has been prepared by the same wire. Time is the loop's. While load lasts, this thread
+    comes before others, and nothing that it starts does (bench/lag.py).
     """
 
     wire: Wire
@@ -149,4 +151,5 @@ class _Run:
             overslept=self._lag.overslept,
             cpu_share=self._lag.cpu_share,
             interrupted=self._generator.stop.is_set(),
+            goes_first=self._lag.goes_first,
         )

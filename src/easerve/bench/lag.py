@@ -1,27 +1,35 @@
-"""How late the generator's own event loop is: a slow client must not be taken for a slow server."""
+"""The generator's own event loop under load: a slow client must not be taken for a slow server."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+
+from easerve.priority import going_first
 
 TICK = 0.02  # seconds between looks
 
 
 class LoopLag:
-    """Between enter and exit, notes by how much each sleep of `TICK` was overslept, and the CPU time used."""
+    """Between enter and exit the loop's thread goes first where that is allowed (easerve.priority); noted are by how
+    much each sleep of `TICK` was overslept all the same, and the CPU time used. One at a time in a thread."""
+
+    goes_first = False
 
     def __init__(self) -> None:
         self.overslept: list[float] = []  # seconds
         self.cpu_share = 0.0  # of one core
 
     async def __aenter__(self) -> LoopLag:
+        self._place = ExitStack()
+        self.goes_first = self._place.enter_context(going_first())
         self._began = (time.perf_counter(), time.process_time())
         self._task = asyncio.create_task(self._look())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._place.close()
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -37,6 +45,8 @@ class LoopLag:
 
 class NoLag(LoopLag):
     """Of a loop whose clock waits for it."""
+
+    goes_first = True
 
     async def __aenter__(self) -> NoLag:
         return self

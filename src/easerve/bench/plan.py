@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -56,6 +57,14 @@ class Plan:
     timeout: float = 300.0
 
     def __post_init__(self) -> None:
+        given = {
+            "duration": self.seconds,
+            "timeout": self.timeout,
+            **{f"objective for {name.upper()}": value for name, value in self.objectives.__dict__.items()},
+        }
+        for name, value in given.items():
+            if value is not None and not 0 < value < math.inf:
+                raise BadRequest(f"the {name} must be above 0 seconds and finite, not {value:g}")
         if self.requests is None and self.seconds is None and self.arrivals.name != "trace":
             raise BadRequest("a run needs an end: --requests or --duration")
         if isinstance(self.load, Climb) and not (self.objectives.given or self.unloaded):

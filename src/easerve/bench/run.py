@@ -91,7 +91,8 @@ class _Bench:
 
     async def _share(self, rate: float) -> float | None:
         """Share of the requests within the objective at this rate; 1 where there is none."""
-        line = self._progress.load(f"{rate:.3g} req/s", self._plan.requests)
+        name = "trace" if self._plan.arrivals.name == "trace" else f"{rate:.3g} req/s"
+        line = self._progress.load(name, self._plan.requests)
         run = await self._session.at_rate(rate, f"run {len(self.runs) + 1}", line)
         self.runs.append(run)
         if run.observed.interrupted:

@@ -51,11 +51,12 @@ class Session:
 
     async def at_rate(self, rate: float, purpose: str, watcher: Watcher) -> Run:
         """Open loop; `purpose` names the run, and with the seed decides its requests and their moments."""
-        plan = self._plan
-        moments = plan.arrivals.moments(rate, plan.rng(f"arrivals of {purpose}"), plan.requests, plan.seconds)
+        moments = self._moments(rate, purpose, self._plan.requests)
         prepared = await self._prepare(purpose, len(moments))
+        if len(prepared) < len(moments):  # the user's own, each once
+            moments = self._moments(rate, purpose, len(prepared))
         async with self._wire.watched() as utilisation:
-            observed = await self._generator(watcher).open_loop(prepared, moments[: len(prepared)])
+            observed = await self._generator(watcher).open_loop(prepared[: len(moments)], moments)
         shown = rate or len(moments) / (max(moments, default=0.0) or 1.0)
         return Run(shown, None, observed, self._groups(observed), utilisation)
 
@@ -76,6 +77,10 @@ class Session:
         if failed and len(failed) == len(observed.records):
             raise EAServeError(f"no request of the {purpose} was answered: {failed[0].error} {failed[0].message}")
         return observed
+
+    def _moments(self, rate: float, purpose: str, number: int | None) -> list[float]:
+        rng = self._plan.rng(f"arrivals of {purpose}")
+        return self._plan.arrivals.moments(rate, rng, number, self._plan.seconds)
 
     def _generator(self, watcher: Watcher) -> Generator:
         return Generator(self._wire, watcher, self.stop)

@@ -10,7 +10,23 @@ from html import escape
 COLOURS = ("#1e88e5", "#fb8c00", "#43a047", "#8e24aa", "#c62828", "#00897b", "#6d4c41", "#3949ab", "#7cb342", "#546e7a")
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 14, 42
+STEPS = (1, 2, 5)  # between ticks, times powers of ten
+COLUMNS = 4  # of a legend
+STYLE = "svg { font: 11px system-ui, sans-serif; background: white; } text { fill: #444; } .grid { stroke: #e6e6e6; }"
 Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Makes a plot a file of its own: what a page would draw around it. `legend` is (name, colour)."""
+
+    title: str
+    legend: Sequence[tuple[str, str]] = ()
+
+    @property
+    def height(self) -> int:
+        """Pixels, all above the plot."""
+        return 26 + 16 * -(-len(self.legend) // COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -26,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """From 0, or from its smallest value where it is logarithmic, to its largest value or `least_end`."""
+    """From 0 to its largest value or `least_end`; where it is logarithmic, between the ticks around its values."""
 
     title: str
     log: bool = False
@@ -40,8 +56,9 @@ class Scale:
         positive = [value for value in values if value > 0]
         self.axis = axis
         self._first, self._last = first, last
-        self._low = min(positive, default=1.0) if axis.log else 0.0
-        self._high = max(max(values, default=1.0), self._low * 1.01, axis.least_end)
+        least, most = min(positive, default=1.0), max(max(values, default=1.0), axis.least_end)
+        self._low = max(mark for mark in _marks(least) if mark <= least) if axis.log else 0.0
+        self._high = min(mark for mark in _marks(most) if mark > self._low and mark >= most) if axis.log else most
 
     def __call__(self, value: float) -> float:
         share = (
@@ -55,7 +72,7 @@ class Scale:
         """Round values: 1, 2 and 5 times powers of ten."""
         if self.axis.log:
             powers = range(math.floor(math.log10(self._low)), math.ceil(math.log10(self._high)) + 1)
-            marks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+            marks = [step * 10.0**power for power in powers for step in STEPS]
             return [mark for mark in marks if self._low * 0.999 <= mark <= self._high * 1.001]
         rough = self._high / 5
         unit = 10 ** math.floor(math.log10(rough))
@@ -63,17 +80,36 @@ class Scale:
         return [step * number for number in range(int(self._high / step * 1.0001) + 1)]
 
 
-def chart(lines: Sequence[Line], across: Axis, up: Axis, height: int = HEIGHT) -> str:
-    """Curves over common axes; the legend is below, drawn by the page."""
+def _marks(value: float) -> list[float]:
+    """Ticks of a logarithmic axis on both sides of `value`."""
+    power = math.floor(math.log10(value))
+    return [step * 10.0**near for near in (power - 1, power, power + 1) for step in STEPS]
+
+
+def chart(lines: Sequence[Line], across: Axis, up: Axis, height: int = HEIGHT, heading: Heading | None = None) -> str:
+    """Curves over common axes. Without a heading, title and legend are the page's."""
     points = [point for line in lines for point in line.points]
     x = Scale([point[0] for point in points], across, LEFT, WIDTH - RIGHT)
     y = Scale([point[1] for point in points], up, height - BOTTOM, TOP)
     body = "".join([*_axes(x, y, height), *(_curve(line, x, y) for line in lines)])
-    return _svg(body, height)
+    return _svg(body, height, heading)
 
 
-def _svg(body: str, height: float) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+def _svg(body: str, height: float, heading: Heading | None) -> str:
+    above = heading.height if heading else 0
+    body = "".join(_head(heading)) + body if heading else body
+    box = f"0 {-above} {WIDTH} {height + above:.0f}"
+    return f'<svg viewBox="{box}" role="img" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+
+
+def _head(heading: Heading) -> Iterator[str]:
+    yield f"<style>{STYLE}</style>"
+    yield _text(WIDTH / 2, 18 - heading.height, heading.title, "middle", ' font-weight="600"')
+    for place, (name, colour) in enumerate(heading.legend):
+        row, column = divmod(place, COLUMNS)
+        x, y = LEFT + (WIDTH - LEFT) / COLUMNS * column, 38 - heading.height + 16 * row
+        yield f'<rect x="{x:.1f}" y="{y - 9:.1f}" width="10" height="10" fill="{colour}"/>'
+        yield _text(x + 15, y, name, "start")
 
 
 def _axes(x: Scale, y: Scale, height: int) -> Iterator[str]:
@@ -112,7 +148,9 @@ class Bar:
     pieces: Sequence[tuple[str, float, str]]  # name, length, colour
 
 
-def bars(rows: Sequence[Bar], across: Axis, thickness: float = 14, left: float = 150) -> str:
+def bars(
+    rows: Sequence[Bar], across: Axis, thickness: float = 14, left: float = 150, heading: Heading | None = None
+) -> str:
     """Rows from top to bottom over one axis."""
     ends = [row.start + sum(length for _, length, _ in row.pieces) for row in rows]
     x = Scale(ends, across, left, WIDTH - RIGHT)
@@ -124,7 +162,7 @@ def bars(rows: Sequence[Bar], across: Axis, thickness: float = 14, left: float =
     parts.append(_text((left + WIDTH) / 2, bottom + 34, across.title, "middle"))
     for place, row in enumerate(rows):
         parts += _row(row, x, TOP + thickness * place, thickness)
-    return _svg("".join(parts), bottom + BOTTOM)
+    return _svg("".join(parts), bottom + BOTTOM, heading)
 
 
 def _row(row: Bar, x: Scale, top: float, thickness: float) -> Iterator[str]:

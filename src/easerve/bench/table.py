@@ -13,6 +13,7 @@ from easerve.bench.knee import NEEDED
 from easerve.bench.metrics import Summary
 from easerve.bench.objectives import EVERY, TIERS, Objectives
 from easerve.bench.report import LATE, Report, Run
+from easerve.priority import NO_RIGHT
 
 
 def show(report: Report, console: Console) -> None:
@@ -125,7 +126,7 @@ def client_warning(run: Run) -> str:
     return (
         f"{run.name}: {run.late} of {run.all.requests} requests left more than {LATE * 1000:.0f} ms late "
         f"(P99 {milliseconds(run.lag_p99)} ms, loop lag P99 {milliseconds(run.loop_lag_p99)} ms, "
-        f"{run.observed.cpu_share:.0%} of a core used)"
+        f"{run.observed.cpu_share:.0%} of a core used{'' if run.observed.goes_first else ', ' + NO_RIGHT})"
     )
 
 

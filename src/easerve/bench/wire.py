@@ -22,7 +22,7 @@ class Wire(Protocol):
     """What `prepare` makes goes to `send`, and to nobody else."""
 
     draw: Draw  # what becomes of a workload's media
-    lag: type[LoopLag]  # how late the load generator's loop is
+    lag: type[LoopLag]  # the place of the load generator's loop, and how late it is
 
     def prepare(self, request: Request) -> Any:
         """Done before the clock starts."""

@@ -19,7 +19,6 @@ from easerve.bench.plan import Climb, Closed, Load, Plan, Rates
 from easerve.bench.workloads import read_workload
 from easerve.cli import bench_options as options
 from easerve.errors import BadRequest
-from easerve.priority import NO_RIGHT, go_first
 
 bench_app = typer.Typer(invoke_without_command=True)
 console = Console(stderr=True)
@@ -157,8 +156,6 @@ def until_interrupted(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
     """The first Ctrl-C sets the event that `work` is given, the second ends at once."""
 
     async def run() -> T:
-        if not go_first():
-            console.print(NO_RIGHT)
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def interrupt() -> None:
@@ -176,7 +173,6 @@ def until_interrupted(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
 
 
 def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     console.print(f"written to {path}", soft_wrap=True, highlight=False)
 

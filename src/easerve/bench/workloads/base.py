@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from random import Random
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from easerve.bench.drawing import DRAWN, Draw
 from easerve.bench.request import Request
+
+LONGEST_SIDE = 8192  # pixels; a picture is drawn in memory
 
 
 def _sides(value: object) -> object:
@@ -22,7 +24,8 @@ def _sides(value: object) -> object:
     return value
 
 
-Pixels = Annotated[tuple[int, int], BeforeValidator(_sides)]  # width, height
+Side = Annotated[int, Field(ge=1, le=LONGEST_SIDE)]
+Pixels = Annotated[tuple[Side, Side], BeforeValidator(_sides)]  # width, height
 
 
 class Workload(BaseModel, ABC):

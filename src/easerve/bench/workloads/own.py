@@ -60,7 +60,9 @@ class Own(Workload):
             if line.strip():
                 try:
                     requests.append(self._from_line(json.loads(line)))
-                except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+                except OSError as error:
+                    raise BadRequest(f"{self.path}, line {number}: {error.filename}: {error.strerror}") from error
+                except (ValueError, TypeError, KeyError, AttributeError) as error:
                     raise BadRequest(f"{self.path}, line {number}: {error!r}; wanted messages, or prompt") from error
         return requests
 

@@ -21,9 +21,9 @@ from easerve.bench.drawing import DRAWN, Draw
 from easerve.bench.pictures import Look
 from easerve.bench.request import Request, user_message
 from easerve.bench.words import text
-from easerve.bench.workloads.base import Workload
+from easerve.bench.workloads.base import Side, Workload
 
-Bucket = tuple[int, int, int]  # height, width, frames
+Bucket = tuple[Side, Side, int]  # height, width, frames
 
 
 def _literal(value: object) -> object:
