@@ -12,10 +12,12 @@ from rows import ROWS, Row
 
 from easerve.bench.comparison import Spread
 from easerve.bench.document import heading
+from easerve.bench.markdown import markdown_table
 from easerve.bench.marks import put_between
 from easerve.bench.objectives import EVERY
 
 BEGIN, END = "<!-- measured: written by benchmarks/peers/run.py -->", "<!-- end of measured -->"
+COLUMNS = ("load", "against", "metric", "ours", "theirs", "ratio", "wanted", "")
 SIGNS = {"at least": "≥", "at most": "≤"}
 
 
@@ -67,18 +69,16 @@ def update_page(page: Path, folder: Path) -> None:
 
 
 def _markdown(results: Sequence[Mapping[str, Any]]) -> str:
-    lines = [
-        "| load | against | metric | ours | theirs | ratio | wanted | |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for result in results:
-        for one in result["found"]:
-            spreads = [str(Spread(one[key])) for key in ("ours", "theirs", "ratio")]
-            cells = [result["row"], one["peer"], _metric(one["metric"], one["group"]), *spreads, one["wanted"]]
-            lines.append(f"| {' | '.join(cells)} | {'reached' if one['reached'] else 'missed'} |")
+    lines = list(markdown_table(COLUMNS, (_cells(result["row"], one) for result in results for one in result["found"])))
     lines += ["", "All of it **measured**, the median of the rounds (lowest to highest), each row by its command:", ""]
     lines += [_told(result) for result in results]
     return "\n".join(lines) + "\n"
+
+
+def _cells(row: str, one: Mapping[str, Any]) -> list[str]:
+    spreads = [str(Spread(one[key])) for key in ("ours", "theirs", "ratio")]
+    metric, mark = _metric(one["metric"], one["group"]), "reached" if one["reached"] else "missed"
+    return [row, one["peer"], metric, *spreads, one["wanted"], mark]
 
 
 def _told(result: Mapping[str, Any]) -> str:

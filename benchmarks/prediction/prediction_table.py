@@ -12,6 +12,7 @@ from typing import Any
 from beside import Trial
 from stage_table import stage_rows
 
+from easerve.bench.markdown import markdown_table
 from easerve.bench.marks import put_between
 from easerve.bench.report import Report
 
@@ -109,13 +110,15 @@ def update_page(page: Path, folder: Path, topologies: Sequence[str]) -> None:
 def _markdown(results: Sequence[Mapping[str, Any]]) -> str:
     results = [one for one in results if all("pace" in figure for figure in one["figures"])]  # not older ones
     found = [[Figure(**one) for one in result["figures"]] for result in results]
-    rows = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
-    for one in (figure for several in found for figure in several):
-        cells = [one.topology, f"{one.rate:g}", one.pace, one.metric]
-        cells += [f"{1e3 * seconds:.1f}" for seconds in (one.measured, one.uncorrected, one.predicted)]
-        cells += [f"{one.uncorrected_error:+.1%}", f"{one.error:+.1%}", f"{WANTED[one.metric.split()[1]]:.0%}"]
-        rows.append(f"| {' | '.join([*cells, 'reached' if one.reached else 'missed'])} |")
-    rows += ["", summary([figure for several in found for figure in several]) + ".", ""]
+    every = [figure for several in found for figure in several]
+    rows = [*markdown_table(COLUMNS, map(_cells, every)), "", summary(every) + ".", ""]
     for several, result in zip(found, results, strict=True):
         rows.append(f"- {several[0].topology}: `{result['command']}`, {result['ended'][:10]}; {result['profiled']}")
     return "\n".join([*rows, "", *stage_rows(results)]) + "\n"
+
+
+def _cells(one: Figure) -> list[str]:
+    times = [f"{1e3 * seconds:.1f}" for seconds in (one.measured, one.uncorrected, one.predicted)]
+    errors = [f"{one.uncorrected_error:+.1%}", f"{one.error:+.1%}", f"{WANTED[one.metric.split()[1]]:.0%}"]
+    mark = "reached" if one.reached else "missed"
+    return [one.topology, f"{one.rate:g}", one.pace, one.metric, *times, *errors, mark]

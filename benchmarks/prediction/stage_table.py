@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from easerve.bench.markdown import markdown_table
 from easerve.bench.stages import STAGES
 
 WORDS = "Mean milliseconds of a request in each stage, and busy share of workers: measured / predicted."
@@ -15,13 +16,13 @@ def stage_rows(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     columns = ("topology", "req/s", *(stage.replace("_", " ") for stage in STAGES), "busy")
     yield WORDS
     yield ""
-    yield f"| {' | '.join(columns)} |"
-    yield "|---" * len(columns) + "|"
-    for result in results:
-        for trial in result["trials"]:
-            measured, predicted = (trial[side]["runs"][0] for side in ("measured", "predicted"))
-            cells = [result["figures"][0]["topology"], f"{trial['rate']:g}", *_stages(measured, predicted)]
-            yield f"| {' | '.join([*cells, _busy(measured, predicted)])} |"
+    yield from markdown_table(columns, (_cells(result, trial) for result in results for trial in result["trials"]))
+
+
+def _cells(result: Mapping[str, Any], trial: Mapping[str, Any]) -> list[str]:
+    measured, predicted = (trial[side]["runs"][0] for side in ("measured", "predicted"))
+    topology, rate = result["figures"][0]["topology"], f"{trial['rate']:g}"
+    return [topology, rate, *_stages(measured, predicted), _busy(measured, predicted)]
 
 
 def _stages(measured: Mapping[str, Any], predicted: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from easerve.api.identity import content_salt
 from easerve.api.text import TextCodec, load_codec
 from easerve.errors import ModelNotFound
 
@@ -42,7 +42,7 @@ class ServedModel:
     codec: TextCodec
     rules: PictureRules
     max_model_len: int  # tokens of prompt and answer together
-    salt: bytes  # of content keys: model identity, revision and processor settings
+    salt: bytes  # of content keys: which checkpoint, and its processor settings
     default_sampling: Mapping[str, float] = field(default_factory=dict)  # for fields a request leaves out
     created: int = field(default_factory=lambda: int(time.time()))  # Unix seconds
 
@@ -64,37 +64,17 @@ def load_served_model(family: ModelFiles, name: str) -> ServedModel:
         codec=load_codec(family.folder),
         rules=family,
         max_model_len=family.context_length,
-        salt=_salt(family, name),
+        salt=content_salt(family.folder, family.fingerprint()),
         default_sampling=_default_sampling(family.folder),
     )
 
 
-def _salt(family: ModelFiles, name: str) -> bytes:
-    """Of a hub model the folder is named after the commit, and so tells revisions apart."""
-    digest = hashlib.sha256()
-    folder = family.folder.resolve()
-    config, weights = _read(folder / "config.json"), _weights(folder)
-    for part in (name.encode(), str(folder).encode(), config, weights, family.fingerprint()):
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.digest()
-
-
-def _weights(folder: Path) -> bytes:
-    """Tells checkpoints of one architecture apart without reading them: names, sizes and times of their files."""
-    states = ((file.name, file.stat()) for file in sorted(folder.glob("*.safetensors")))
-    return repr([(name, state.st_size, state.st_mtime_ns) for name, state in states]).encode()
-
-
 def _default_sampling(folder: Path) -> dict[str, float]:
     """What generation_config.json recommends; `do_sample: false` means greedy."""
-    text = _read(folder / "generation_config.json")
-    settings: dict[str, Any] = json.loads(text) if text else {}
+    file = folder / "generation_config.json"
+    settings: dict[str, Any] = json.loads(file.read_bytes()) if file.is_file() else {}
     names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
     found = {name: settings[name] for name in names if isinstance(settings.get(name), int | float)}
     if settings.get("do_sample") is False:
         found["temperature"] = 0.0
     return found
-
-
-def _read(path: Path) -> bytes:
-    return path.read_bytes() if path.is_file() else b""

@@ -6,9 +6,8 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 from easerve import __version__
+from easerve.cli import INTERRUPTED
 from easerve.cli.benching import bench_app
 from easerve.cli.comparing import compare
 from easerve.cli.options import takes_deployment
@@ -46,8 +46,8 @@ class _Notes(Console):
 console = _Notes(stderr=True)
 
 
-def main() -> None:
-    """Entry point: errors a user can mend are one line, not a trace."""
+def run() -> None:
+    """The command: errors a user can mend are one line, not a trace, and Ctrl-C is silence."""
     logging.basicConfig(
         level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console, show_path=False)]
     )
@@ -56,6 +56,8 @@ def main() -> None:
     except EAServeError as error:
         console.print(f"[red]error:[/] {escape(error.message)}", soft_wrap=True, highlight=False)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _print_version(wanted: bool) -> None:
@@ -92,7 +94,7 @@ def serve(
     """
     from easerve.cli.serving import serve_until_signalled
 
-    _run(serve_until_signalled(deployment, host, port, console))
+    asyncio.run(serve_until_signalled(deployment, host, port, console))
 
 
 @app.command()
@@ -122,7 +124,7 @@ def demo(
     """
     from easerve.demo.run import run_demo
 
-    passed = _run(run_demo(deployment, pictures, seed, concurrency, html, as_json, console))
+    passed = asyncio.run(run_demo(deployment, pictures, seed, concurrency, html, as_json, console))
     raise typer.Exit(0 if passed else 1)
 
 
@@ -147,7 +149,7 @@ def chat(
     """
     from easerve.cli.chatting import chat_once
 
-    _run(chat_once(deployment, question, image or [], max_tokens, stream, timing, console))
+    asyncio.run(chat_once(deployment, question, image or [], max_tokens, stream, timing, console))
 
 
 config_app = typer.Typer(help="Write and check deployment files.", no_args_is_help=True)
@@ -183,14 +185,3 @@ def write(
     from easerve.cli.configuring import write_file
 
     write_file(deployment, file, console)
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Ctrl-C before the server is up ends quietly.
-
-    On asyncio's own loop: uvloop's clock ticks in milliseconds, too coarse for what is timed and decided here.
-    """
-    try:
-        return asyncio.run(work)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None

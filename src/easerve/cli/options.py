@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +30,6 @@ CONFIG = inspect.Parameter(
 def takes_deployment(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first parameter is a Deployment becomes one with an option for each of its fields, and --config
     for a file with them."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
@@ -42,11 +41,20 @@ def takes_deployment(command: Callable[..., None]) -> Callable[..., None]:
         command(deployment, **given)
 
     options = [_parameter(name, field) for name, field in OPTIONS.items()]
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    parameters += [CONTEXT, CONFIG, *options]
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return wrapped
+    return with_options(wrapped, [*parameters_of(command)[1:], CONTEXT, CONFIG, *options])
+
+
+def parameters_of(made: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Those of a command, or of a class whose fields are options, in their order."""
+    found = inspect.signature(made, eval_str=True).parameters.values()
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in found]
+
+
+def with_options(command: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """`command` with these for Typer to read, in the place of its own."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
 
 
 def _as_option(field: str) -> str:

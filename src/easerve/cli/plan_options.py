@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from easerve.bench.arrivals import Arrivals
 from easerve.bench.objectives import Objectives
+from easerve.bench.workloads import read_workload
+from easerve.cli import bench_options
+from easerve.cli.options import parameters_of, with_options
+from easerve.config import Deployment, read_deployment
 from easerve.errors import BadRequest
+
+if TYPE_CHECKING:
+    from easerve.search.question import Question
 
 WHAT, SEARCH = "What is planned", "Search"
 Model = Annotated[str, typer.Option(help="Name such as qwen2.5-vl-7b, folder, or 'builtin'.", rich_help_panel=WHAT)]
@@ -54,6 +64,60 @@ Requests = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is planned, as the command line has it: each field is an option."""
+
+    model: Model = "builtin"
+    hardware: Hardware = "a100:8"
+    workload: bench_options.WorkloadName = "image-heavy"
+    settings: bench_options.Settings = None
+    slo: Slo = ""
+    rate: Rate = None
+    arrivals: bench_options.ArrivalsName = "poisson"
+    cv: bench_options.Cv = 1.0
+    burst_size: bench_options.BurstSize = 8
+    tensor_parallel: Spans = None
+    precision: Precision = "bf16"
+    profile: Profile = None
+    link: Link = "auto"
+    base: Base = None
+
+    def question(self, requests: int | None) -> Question:
+        """`requests` of each trial; None leaves it to the search. Raises BadRequest, StartupError for bad options."""
+        from easerve.search.deploying import Machine
+        from easerve.search.question import Question
+
+        machine = Machine.parse(self.hardware)
+        return Question(
+            model=self.model,
+            machine=machine,
+            workload_name=Path(self.workload).name,
+            workload=read_workload(self.workload, self.settings or ()),
+            objectives=parse_slo(self.slo),
+            rate=self.rate,
+            arrivals=Arrivals(self.arrivals, self.cv, self.burst_size),
+            requests=requests,
+            base=Deployment() if self.base is None else read_deployment(self.base),
+            precision=self.precision,
+            profile=self.profile,
+            link=self.link,
+            spans=parse_spans(self.tensor_parallel, machine.devices),
+        )
+
+
+def takes_asked(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first parameter is an `Asked` becomes one with an option for each of its fields."""
+    fields = parameters_of(Asked)
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> None:
+        command(Asked(**{field.name: given.pop(field.name) for field in fields}), **given)
+
+    return with_options(wrapped, [*fields, *parameters_of(command)[1:]])
+
 
 _UNITS = {"s": 1.0, "ms": 1e-3, "": 1.0}
 

@@ -118,7 +118,8 @@ def _watching(console: Console, runs: int | None) -> Iterator[Watch]:
         line = bar.add_task("", total=runs)
 
         def watch(tried: Tried) -> None:
-            found = f"{tried.candidate}: {tried.outcome.goodput:.2f} good of {tried.outcome.throughput:.2f} req/s"
+            outcome = tried.outcome
+            found = f"{tried.candidate}: goodput {outcome.goodput:.2f}, answered {outcome.throughput:.2f} req/s"
             bar.update(line, advance=1, description=found)
             if not console.is_terminal:
                 _note(console, found)

@@ -24,6 +24,9 @@ console = Console(stderr=True)
 
 def profile(
     model: Annotated[str, typer.Option(help="Folder in Hugging Face layout, hub id, or 'builtin'.")] = "builtin",
+    revision: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit of a hub model, as for easerve serve.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Device to measure: cpu:0, cpu:0,1, cpu:0-3 or cuda:0.")] = "cpu:0",
     out: Annotated[
         Path, typer.Option(help="File to write; stages that it has of the same machine and model are kept.")
@@ -54,11 +57,11 @@ def profile(
 
     easerve profile --model FOLDER --device cpu:0 --out profile.json
     """
-    from easerve.costs.shapes.find import model_folder
+    from easerve.config import Deployment, model_folder
     from easerve.models.checkpoint import locate
     from easerve.workers.spec import parse_device
 
-    place, folder = parse_device(device), model_folder(model) or locate(model)
+    place, folder = parse_device(device), locate(model_folder(Deployment(model=model)), revision)
     if shares:
         if stage != ["encode"]:
             raise StartupError("--shares is a matter of encode alone; give it with --stage encode")

@@ -174,10 +174,7 @@ def _simulate(simulation: Simulation, plan: Plan, json_file: Path | None, html_f
     out = _tables(json_file)
     show_world(simulation, out)
     began = time.process_time()
-    try:
-        report = simulation.bench(plan, benching.console)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    report = simulation.bench(plan, benching.console)
     simulated, took = sum(run.observed.seconds for run in report.runs), time.process_time() - began
     benching.console.print(f"{simulated:.0f} simulated seconds of load took {took:.1f} s of one core", highlight=False)
     show(report, out)

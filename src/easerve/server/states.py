@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from prometheus_client import CollectorRegistry
+
 from easerve.observe.stages import StateCollector
 from easerve.pipeline.pipeline import Pipeline
-from easerve.transfer.choose import Transfers
-from easerve.transfer.ledger import Ledger
+from easerve.server.lines import Lines
 from easerve.workers.messages import Heartbeat
 from easerve.workers.supervisor import Supervisor
 
@@ -34,7 +35,14 @@ _WORKER_COUNTERS = {
 }
 
 
-def collect_pipeline(states: StateCollector, pipeline: Pipeline) -> None:
+def collect_states(registry: CollectorRegistry, pipeline: Pipeline, supervisor: Supervisor, lines: Lines) -> None:
+    """Each is read when the metrics are asked for."""
+    states = StateCollector(registry)
+    _collect_pipeline(states, pipeline)
+    _collect_workers(states, supervisor, lines)
+
+
+def _collect_pipeline(states: StateCollector, pipeline: Pipeline) -> None:
     """Queues, loads and the cache."""
     encode, cache, store, pools = pipeline.encode_pool, pipeline.cache, pipeline.cache.store, pipeline.pools
     states.gauge("requests_admitted", "Requests in the pipeline.", lambda: {(): pipeline.admission.in_flight})
@@ -60,7 +68,7 @@ def collect_pipeline(states: StateCollector, pipeline: Pipeline) -> None:
     states.gauge("embedding_cache_pinned", "Embeddings that requests are using.", lambda: {(): store.pinned})
 
 
-def collect_workers(states: StateCollector, supervisor: Supervisor, ledger: Ledger, transfer: Transfers) -> None:
+def _collect_workers(states: StateCollector, supervisor: Supervisor, lines: Lines) -> None:
     """Processes and what they last said of themselves."""
     states.gauge(
         "workers_up", "1 for each worker that is up.", lambda: {(name,): 1 for name in supervisor.clients}, "worker"
@@ -74,9 +82,9 @@ def collect_workers(states: StateCollector, supervisor: Supervisor, ledger: Ledg
     states.gauge(
         "buffers",
         "Buffers of workers (embeddings, KV, pixels) held for requests and the cache.",
-        lambda: {(): ledger.live},
+        lambda: {(): lines.ledger.live},
     )
-    states.gauge("front_end_buffers", "Pixel buffers held.", lambda: {(): transfer.buffers})
+    states.gauge("front_end_buffers", "Pixel buffers held.", lambda: {(): lines.transfer.buffers})
     for name, (text, field) in _WORKER_GAUGES.items():
         states.gauge(name, text, _reader(supervisor, field), "worker")
     for name, (text, field) in _WORKER_COUNTERS.items():
