@@ -35,6 +35,7 @@ class FakeDriver:
     fails: str = ""  # name of a function
     streams: dict[int, frozenset[int]] = field(default_factory=dict)
     destroyed: list[Any] = field(default_factory=list)
+    least: int = 0  # SMs of the smallest group that can be had
 
     CUdevResourceType = SimpleNamespace(CU_DEV_RESOURCE_TYPE_SM=1)
     CUgreenCtxCreate_flags = SimpleNamespace(CU_GREEN_CTX_DEFAULT_STREAM=1)
@@ -65,6 +66,8 @@ class FakeDriver:
     def cuDevSmResourceSplitByCount(self, groups: int, resource: Resource, flags: int, least: int) -> Any:
         """The lowest SMs, always: contexts that are split off one by one overlap."""
         assert (groups, flags) == (1, 0)
+        if least < self.least:
+            return Status.CUDA_ERROR_INVALID_VALUE, None, None, None
         size = -(-least // GRAIN) * GRAIN
         group = frozenset(sorted(resource.sms)[:size])
         return Status.CUDA_SUCCESS, [Resource(group)], 1, Resource(resource.sms - group)
@@ -84,6 +87,10 @@ class FakeDriver:
         handle = 1000 + len(self.streams)
         self.streams[handle] = context.sms
         return Status.CUDA_SUCCESS, handle
+
+    def cuStreamDestroy(self, handle: int) -> Any:
+        self.destroyed.append(handle)
+        return (Status.CUDA_SUCCESS,)
 
     def cuGreenCtxDestroy(self, context: Resource) -> Any:
         self.destroyed.append(context)

@@ -32,19 +32,28 @@ def test_what_was_granted_is_told_not_what_was_asked(monkeypatch: pytest.MonkeyP
     assert (pair.group_sms, pair.remainder_sms) == (16, 116)
 
 
+@pytest.mark.parametrize("asked", [132, 140])
+def test_a_group_that_leaves_no_remainder_is_refused(monkeypatch: pytest.MonkeyPatch, asked: int) -> None:
+    FakeDriver().install(monkeypatch)
+    with pytest.raises(StartupError, match=f"132 SMs at {asked}.*--partition none"):
+        GreenDevice(0).split(asked)
+
+
 def test_a_device_too_small_to_split_has_no_group_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeDriver(sms=14).install(monkeypatch)
     assert list(GreenDevice(0).group_sizes) == []
 
 
-def test_contexts_are_destroyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_destroyed_and_then_their_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = FakeDriver().install(monkeypatch)
     device = GreenDevice(0)
     device.split(8)
     device.split(64)
     device.close()
     device.close()
-    assert sorted(len(one.sms) for one in driver.destroyed) == [8, 64, 68, 124]
+    streams, contexts = driver.destroyed[:4], driver.destroyed[4:]
+    assert streams == list(driver.streams)
+    assert sorted(len(one.sms) for one in contexts) == [8, 64, 68, 124]
 
 
 def test_an_old_driver_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,13 +74,15 @@ def test_a_document_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert ShareDocument.read(tmp_path / "shares.json") == DOCUMENT
 
 
-def test_a_document_of_another_machine_or_model_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_document_of_another_machine_model_or_dtype_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "shares.json"
-    DOCUMENT.check(file, "a chip, 2 cores", "a model 0123")
+    DOCUMENT.check(file, "a chip, 2 cores", "a model 0123", "float32")
     with pytest.raises(StartupError, match="other hardware: a chip, 2 cores, and this is a chip, 8 cores"):
-        DOCUMENT.check(file, "a chip, 8 cores", "a model 0123")
+        DOCUMENT.check(file, "a chip, 8 cores", "a model 0123", "float32")
     with pytest.raises(StartupError, match="other model"):
-        DOCUMENT.check(file, "a chip, 2 cores", "a model 4567")
+        DOCUMENT.check(file, "a chip, 2 cores", "a model 4567", "float32")
+    with pytest.raises(StartupError, match="other dtype: float32, and this is bfloat16"):
+        DOCUMENT.check(file, "a chip, 2 cores", "a model 0123", "bfloat16")
 
 
 @pytest.mark.parametrize("spoil", ["{", "[]", "{}", "format", "times", "batches"])

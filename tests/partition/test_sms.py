@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from easerve.engine.partition.green import GreenDevice
 from easerve.engine.partition.sms import SmPartition
+from easerve.errors import StartupError
 
 from .driver import FakeDriver
 
@@ -33,7 +35,7 @@ class Stream:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     Stream.log = []
-    plain = iter(("plain encode", "plain prefill"))
+    plain = cycle(("plain encode", "plain prefill"))
 
     @contextmanager
     def current(stream: Stream) -> Iterator[None]:
@@ -66,6 +68,27 @@ def test_stages_run_on_complementary_sms(driver: FakeDriver) -> None:
         assert len(encode) == held
         assert encode | prefill == frozenset(range(132))
         assert not encode & prefill
+
+
+def test_shares_that_the_driver_refuses_are_done_without(driver: FakeDriver) -> None:
+    driver.least = 30
+    assert SmPartition(DEVICE, GreenDevice(0)).choices == (40, 56, 72, 88, 104, 120)
+    driver.least = 132
+    with pytest.raises(StartupError, match="cuDevSmResourceSplitByCount"):
+        SmPartition(DEVICE, GreenDevice(0))
+
+
+def test_what_streams_hold_is_given_back_before_they_are_destroyed(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[int] = []
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(len(driver.destroyed)))
+    SmPartition(DEVICE, GreenDevice(0)).close()
+    assert given_back == [0]
+    assert set(driver.streams) < set(driver.destroyed)
+    SmPartition(DEVICE, None).close()
+    assert given_back == [0]
 
 
 def test_without_a_partition_each_stage_has_a_plain_stream_of_its_own(driver: FakeDriver) -> None:

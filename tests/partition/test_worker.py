@@ -77,7 +77,7 @@ def test_a_table_is_used_as_it_is(qwen: Parts, tmp_path: Path) -> None:
     table = _table(qwen, tmp_path, ((0.1, 0.1), (0.4, 0.2)))
     told: list[str] = []
     shared = share_device(_spec(qwen, name="dynamic", table=str(table)), _engines(qwen), told.append)
-    assert told == [f"cores of {cores} for encode, by items: 1: 1, 2: all"]
+    assert told == [f"cores of {cores} for encode, by items: 1: 1, 2: all (partition table {table})"]
     assert shared.engines.encoder is not None
     for pictures, units in ((1, 1), (2, 0)):
         shared.engines.encoder.encode([random_picture(56, 56)] * pictures)
@@ -92,9 +92,19 @@ def test_where_no_share_is_safe_the_worker_says_so_and_is_single_tenant(qwen: Pa
     table = _table(qwen, tmp_path, ((0.3, 0.1), (0.6, 0.2)))
     told: list[str] = []
     shared = share_device(_spec(qwen, name="dynamic", table=str(table)), _engines(qwen), told.append)
-    assert told == [f"no share of {cores} cores is safe for encode: not partitioned"]
+    assert told == [f"no share of {cores} cores is safe for encode: not partitioned (partition table {table})"]
     assert len(_answers(qwen, shared.engines)) == GREEDY.max_tokens
     assert shared.report(Heartbeat(0)).batches_apart == 0
+
+
+@two_cores
+def test_a_table_is_good_for_the_dtype_it_was_measured_in_whoever_chose_that(qwen: Parts, tmp_path: Path) -> None:
+    table = _table(qwen, tmp_path, ((0.1, 0.1), (0.4, 0.2)))
+    spec = _spec(qwen, name="dynamic", table=str(table))
+    for dtype in ("auto", "float32"):  # the checkpoint's own
+        share_device(structs.replace(spec, dtype=dtype), _engines(qwen), lambda text: None)
+    with pytest.raises(StartupError, match=f"{table} was measured on other dtype: float32, and this is bfloat16"):
+        share_device(structs.replace(spec, dtype="bfloat16"), _engines(qwen), lambda text: None)
 
 
 def test_one_core_is_single_tenant_for_dynamic_and_too_little_for_static(qwen: Parts) -> None:

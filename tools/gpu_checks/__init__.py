@@ -1,4 +1,4 @@
 """The measurements of tools/gpu_check.py, one module each.
 
-They need torch, transformers and numpy only; triton and cuda.bindings where there is a GPU, matplotlib for plots.
+They need torch, transformers, numpy and what these bring along; triton and cuda.bindings where there is a GPU.
 """

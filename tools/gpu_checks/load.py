@@ -47,6 +47,9 @@ class Request:
         return (self.tokens[-1] - self.tokens[0]) / (len(self.tokens) - 1)
 
 
+Encoded = SimpleQueue[tuple[Request, Embedding] | None]  # None: encode failed, and nothing more comes
+
+
 @dataclass(frozen=True)
 class Stages:
     """Two threads that share a device as a rule says."""
@@ -60,7 +63,7 @@ class Stages:
         """One request per moment it is due at; returns when all have ended."""
         requests = [Request(f"load-{index}", due) for index, due in enumerate(dues)]
         arrived: SimpleQueue[Request] = SimpleQueue()
-        encoded: SimpleQueue[tuple[Request, Embedding]] = SimpleQueue()
+        encoded: Encoded = SimpleQueue()
         started = time.perf_counter()
 
         def now() -> float:
@@ -78,9 +81,14 @@ class Stages:
                 stage.result()
         return requests
 
-    def _encode(
-        self, amount: int, arrived: SimpleQueue[Request], encoded: SimpleQueue[tuple[Request, Embedding]]
-    ) -> None:
+    def _encode(self, amount: int, arrived: SimpleQueue[Request], encoded: Encoded) -> None:
+        try:
+            self._encode_all(amount, arrived, encoded)
+        except Exception:
+            encoded.put(None)
+            raise
+
+    def _encode_all(self, amount: int, arrived: SimpleQueue[Request], encoded: Encoded) -> None:
         side, largest = self.setting.sizes.sides[0], self.setting.sizes.largest_batch
         while amount > 0:
             batch = [arrived.get()]
@@ -91,13 +99,13 @@ class Stages:
                 encoded.put(pair)
             amount -= len(batch)
 
-    def _generate(
-        self, open_: dict[str, Request], encoded: SimpleQueue[tuple[Request, Embedding]], now: Callable[[], float]
-    ) -> None:
+    def _generate(self, open_: dict[str, Request], encoded: Encoded, now: Callable[[], float]) -> None:
         engine, left = SharingLanguageModel(self.model.engine, self.sharing), len(open_)
         while left > 0:
-            for request, embedding in _taken(encoded, wait=not engine.has_work()):
-                engine.add(self._sequence(request.name, embedding))
+            for pair in _taken(encoded, wait=not engine.has_work()):
+                if pair is None:
+                    return
+                engine.add(self._sequence(pair[0].name, pair[1]))
             for event in engine.step():
                 if not isinstance(event, TokenOutput):
                     raise RuntimeError(f"a sequence did not end well: {event}")

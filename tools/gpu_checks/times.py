@@ -15,17 +15,14 @@ from easerve.policy.partition import Dynamic, EncodeProfile
 from gpu_checks.models import Encoder, Language
 from gpu_checks.setting import Setting
 
-PART = 0.2  # of the time left, for all pictures of one size
+PART = 0.15  # of the time left, by the estimate of `affordable`, for all pictures of one size
 
 
-def measure(setting: Setting, partition: Partition, encoder: Encoder, model: Language) -> dict[str, Any]:
-    """Seconds everywhere."""
-    encode = {}
-    for side in setting.sizes.sides:
-        times = _shares(setting, partition, encoder, model, side)
-        alpha, beta = _line(times.batches, [row[-1] for row in times.alone])
-        encode[side] = asdict(times) | {"alpha": alpha, "beta": beta, "shares": _chosen(times.profile())}
-    return {"encode": encode, "prefill": _prefill(setting, partition, model)}
+def encode(setting: Setting, partition: Partition, encoder: Encoder, model: Language, side: int) -> dict[str, Any]:
+    """Pictures of `side` x `side` pixels. Seconds everywhere."""
+    times = _shares(setting, partition, encoder, model, side)
+    alpha, beta = _line(times.batches, [row[-1] for row in times.alone])
+    return asdict(times) | {"alpha": alpha, "beta": beta, "shares": _chosen(times.profile())}
 
 
 def _shares(setting: Setting, partition: Partition, encoder: Encoder, model: Language, side: int) -> ShareTimes:
@@ -48,7 +45,7 @@ def _chosen(profile: EncodeProfile) -> dict[int, int | None]:
     return {items: rule.during(items) for items in profile.batches}
 
 
-def _prefill(setting: Setting, partition: Partition, model: Language) -> list[dict[str, Any]]:
+def prefill(setting: Setting, partition: Partition, model: Language) -> list[dict[str, Any]]:
     """On the complement of every share: seconds of one chunk, nothing beside it."""
     rows = []
     for tokens in setting.sizes.chunk_tokens:

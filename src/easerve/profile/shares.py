@@ -13,10 +13,11 @@ from collections.abc import Callable
 import torch
 from rich.table import Table
 
-from easerve.engine.partition.document import ShareDocument, model_name
+from easerve.engine.partition.document import ShareDocument, dtype_name, model_name
 from easerve.engine.partition.opening import hardware_name, open_partition
 from easerve.engine.partition.profiling import PICTURE_SIDE, measure_shares
 from easerve.engine.torch.options import EngineOptions
+from easerve.errors import StartupError
 from easerve.models.registry import load_family
 from easerve.policy.partition import Dynamic, SafeRange
 from easerve.profile.run import bind
@@ -56,6 +57,8 @@ def profile_shares(
     assert engines.encoder is not None and engines.language_model is not None
     place = torch.device(device.torch_name)
     partition = open_partition(place, split=True)
+    if not partition.choices:
+        raise StartupError(f"one {partition.unit} of {device} cannot be split; name more, as in --device cpu:0,1")
     times = measure_shares(
         partition,
         engines.encoder,
@@ -66,7 +69,9 @@ def profile_shares(
         report=report,
     )
     partition.close()
-    return ShareDocument(hardware_name(place), model_name(folder), dtype, partition.unit, side, times)
+    return ShareDocument(
+        hardware_name(place), model_name(folder), dtype_name(folder, dtype), partition.unit, side, times
+    )
 
 
 def share_table(document: ShareDocument, safe: SafeRange | None = None) -> Table:

@@ -10,7 +10,7 @@ import torch
 from msgspec.structs import replace
 
 from easerve.engine.partition.base import Partition, Whole
-from easerve.engine.partition.document import ShareDocument, model_name
+from easerve.engine.partition.document import ShareDocument, dtype_name, model_name
 from easerve.engine.partition.engines import SharingEncoder, SharingLanguageModel
 from easerve.engine.partition.opening import hardware_name, open_partition
 from easerve.engine.partition.profiling import PICTURE_SIDE, measure_shares
@@ -71,7 +71,8 @@ def _shared(spec: WorkerSpec, engines: Engines, report: Report) -> SharedDevice:
         return _unpartitioned(spec, engines)
     profile, side = _profile(spec, partition, engines, report)
     rule = Dynamic(profile, SafeRange(slack=options.slack))
-    report(_told(rule, profile, partition))
+    source = "measured now" if options.table is None else f"partition table {options.table}"
+    report(f"{_told(rule, profile, partition)} ({source})")
     if rule.collapsed:
         partition.close()
         return _unpartitioned(spec, engines)
@@ -93,9 +94,9 @@ def _static(share: float, partition: Partition) -> Static:
 def _profile(spec: WorkerSpec, partition: Partition, engines: Engines, report: Report) -> tuple[EncodeProfile, int]:
     """With the side of its pictures; from the table, or measured now."""
     if spec.partition.table is not None:
-        path = Path(spec.partition.table)
+        path, folder = Path(spec.partition.table), Path(spec.model)
         document = ShareDocument.read(path)
-        document.check(path, hardware_name(_device(spec)), model_name(Path(spec.model)))
+        document.check(path, hardware_name(_device(spec)), model_name(folder), dtype_name(folder, spec.dtype))
         return document.times.profile(), document.side
     assert engines.encoder is not None and engines.language_model is not None
     largest = spec.partition.largest_batch

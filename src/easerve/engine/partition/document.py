@@ -10,13 +10,15 @@ from typing import Any
 
 from easerve.engine.partition.measure import Rows, ShareTimes
 from easerve.errors import StartupError
+from easerve.models.build import own_dtype, read_config
+from easerve.models.weights import Weights
 
 FORMAT = "easerve-shares/1"
 
 
 @dataclass(frozen=True)
 class ShareDocument:
-    """`times` of encode for pictures of `side` x `side` pixels."""
+    """`times` of encode for pictures of `side` x `side` pixels. `dtype` is what was computed in, never `auto`."""
 
     hardware: str
     model: str
@@ -45,10 +47,10 @@ class ShareDocument:
                 f"{path} is no partition table ({error}); make one with `easerve profile --stage encode --shares`"
             ) from error
 
-    def check(self, path: Path, hardware: str, model: str) -> None:
-        """Raises StartupError if it was measured elsewhere, or of another model."""
-        for what, here, there in (("hardware", hardware, self.hardware), ("model", model, self.model)):
-            if here != there:
+    def check(self, path: Path, hardware: str, model: str, dtype: str) -> None:
+        """Raises StartupError if it was measured elsewhere, of another model, or in another dtype."""
+        for what, here in (("hardware", hardware), ("model", model), ("dtype", dtype)):
+            if here != (there := getattr(self, what)):
                 raise StartupError(
                     f"partition table {path} was measured on other {what}: {there}, and this is {here}; measure again "
                     "with `easerve profile --stage encode --shares`, or leave the table out"
@@ -59,6 +61,12 @@ def model_name(folder: Path) -> str:
     """A name and a digest of its shape: times do not depend on the values of weights."""
     digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()[:12]
     return f"{folder.name} {digest}"
+
+
+def dtype_name(folder: Path, asked: str) -> str:
+    """`asked`, or the checkpoint's own for `auto`."""
+    own = own_dtype(read_config(folder), Weights(folder)) if asked == "auto" else asked
+    return str(own).removeprefix("torch.")
 
 
 def _times(fields: dict[str, Any]) -> ShareTimes:

@@ -43,6 +43,7 @@ class GreenDevice:
         self._device = self._call("cuDeviceGet", index)
         self._resource = self._call("cuDeviceGetDevResource", self._device, self._sm_kind)
         self._contexts: list[Any] = []
+        self._streams: list[Any] = []
 
     @property
     def sms(self) -> int:
@@ -56,14 +57,19 @@ class GreenDevice:
         return range(step, self.sms - step + 1, step)
 
     def split(self, sms: int) -> StreamPair:
-        """Streams on a group of at least `sms` SMs and on all others."""
+        """Streams on a group of at least `sms` SMs and on all others. Raises StartupError if it makes none."""
         groups, _, remainder = self._call("cuDevSmResourceSplitByCount", 1, self._resource, 0, sms)
+        if not groups or remainder.sm.smCount == 0:
+            raise StartupError(f"the driver does not split {self.sms} SMs at {sms}; use --partition none or auto")
         return StreamPair(
             self._stream(groups[0]), self._stream(remainder), int(groups[0].sm.smCount), int(remainder.sm.smCount)
         )
 
     def close(self) -> None:
-        """Destroys the contexts, and with them their streams: nothing may run on these any more."""
+        """Destroys streams and contexts: nothing may run on them any more."""
+        for stream in self._streams:  # which outlive their context, and then can only be destroyed
+            self._call("cuStreamDestroy", stream)
+        self._streams.clear()
         for context in self._contexts:
             self._call("cuGreenCtxDestroy", context)
         self._contexts.clear()
@@ -73,7 +79,10 @@ class GreenDevice:
         flags = self._driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
         context = self._call("cuGreenCtxCreate", description, self._device, flags)
         self._contexts.append(context)
-        return int(self._call("cuGreenCtxStreamCreate", context, self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING, 0))
+        non_blocking = self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        stream = self._call("cuGreenCtxStreamCreate", context, non_blocking, 0)
+        self._streams.append(stream)
+        return int(stream)
 
     @property
     def _sm_kind(self) -> Any:

@@ -51,7 +51,10 @@ def measure_shares(
     picture = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)
     prefills = Prefills(language_model)
     bench = Bench(partition, lambda items: _encode(encoder, [picture] * items), prefills)
-    times = bench.share_times(bench.affordable(largest_batch, seconds), report)
+    batches = bench.affordable(largest_batch, seconds)
+    if batches[-1] < largest_batch:
+        report(f"batches of more than {batches[-1]} are left out: they would take too long to measure")
+    times = bench.share_times(batches, report)
     while language_model.has_work():
         prefills()
     return times

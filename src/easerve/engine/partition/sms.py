@@ -10,13 +10,17 @@ SMs are all that is divided: memory bandwidth, L2 and copy engines stay common.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import torch
 
 from easerve.engine.partition.base import T, thinned
-from easerve.engine.partition.green import GreenDevice
+from easerve.engine.partition.green import GreenDevice, StreamPair
+from easerve.errors import StartupError
+
+logger = logging.getLogger(__name__)
 
 
 class _Streams(NamedTuple):
@@ -31,10 +35,11 @@ class SmPartition:
 
     def __init__(self, device: torch.device, green: GreenDevice | None) -> None:
         cuda: Any = torch.cuda  # streams are untyped there
+        self._device = device
         self._green = green
         self._streams: dict[int | None, _Streams] = {None: _Streams(cuda.Stream(device), cuda.Stream(device))}
         if green is not None:
-            for pair in map(green.split, thinned(green.group_sizes)):
+            for pair in _pairs(green):
                 streams = [cuda.ExternalStream(handle, device) for handle in (pair.group, pair.remainder)]
                 self._streams[pair.group_sms] = _Streams(*streams)
         self.whole = torch.cuda.get_device_properties(device).multi_processor_count
@@ -54,8 +59,28 @@ class SmPartition:
                 tensor.record_stream(streams.prefill)
 
     def close(self) -> None:
-        if self._green is not None:
-            self._green.close()
+        """Also gives back what torch keeps for streams that are no more: freed blocks, and cuBLAS's workspaces."""
+        if self._green is None:
+            return
+        torch.cuda.synchronize(self._device)
+        torch._C._cuda_clearCublasWorkspaces()  # type: ignore[attr-defined,unused-ignore]
+        torch.cuda.empty_cache()
+        self._streams.clear()
+        self._green.close()
+
+
+def _pairs(green: GreenDevice) -> list[StreamPair]:
+    """All that the driver grants. Raises StartupError if it refuses every one."""
+    granted, refused = [], None
+    for sms in thinned(green.group_sizes):
+        try:
+            granted.append(green.split(sms))
+        except StartupError as error:
+            refused = error
+            logger.warning("there is no share of %d SMs: %s", sms, error.message)
+    if refused is not None and not granted:
+        raise refused
+    return granted
 
 
 def _on(stream: torch.cuda.Stream, work: Callable[[], T]) -> T:
