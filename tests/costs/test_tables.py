@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+from functools import cache
+from random import Random
+from statistics import fmean
 
 import pytest
 from hypothesis import example, given, settings
@@ -33,16 +37,40 @@ def test_yi_34b_on_two_devices_takes_what_the_tables_engine_says(hardware: str, 
     assert costs.step([ChunkSize(1, 3000)] * 8) == pytest.approx(decode, rel=0.03)
 
 
-@example(new=160, context=0, sequences=160, seen=4)  # the furthest off of 3,000 points: 11.2 %
+@cache
+def asked(model: str, system: str) -> tuple[Kernels, str, str]:
+    """The tables' engine, and what it calls a prefill and a decode step of the model."""
+    kernels = Kernels(system)
+    prefill, decode = kernels.language_model(find_shape(model).language, 1, "bf16")
+    return kernels, json.dumps(prefill), json.dumps(decode)
+
+
+def errors(new: int, context: int, sequences: int, seen: int) -> tuple[float, float]:
+    """Of a prefill and of a decode step, relative to the tables' engine."""
+    costs, (kernels, prefill, decode) = measured("qwen2.5-vl-7b", "h200"), asked("qwen2.5-vl-7b", "h200_sxm")
+    return (
+        costs.step([ChunkSize(new, context)]) / kernels.seconds(prefill, "prefill", 1, new, context) - 1,
+        costs.step([ChunkSize(1, seen)] * sequences) / kernels.seconds(decode, "decode", sequences, seen + 1) - 1,
+    )
+
+
+# The furthest off of 3,700 points, at 11.2 %: kernels work in tiles of rows, so a matrix of 161 rows takes 17 % longer
+# than one of 160, and a line between the sizes that were asked for has some of that rise before it
+@example(new=160, context=0, sequences=160, seen=4)
 @settings(max_examples=40, deadline=None)  # the first opens the tables
 @given(st.integers(16, 30000), st.integers(0, 30000), st.integers(1, 250), st.integers(1, 30000))
-def test_between_its_sizes_a_cost_is_close_to_the_tables(new: int, context: int, sequences: int, seen: int) -> None:
-    costs, kernels = measured("qwen2.5-vl-7b", "h200"), Kernels("h200_sxm")
-    prefill, decode = map(json.dumps, kernels.language_model(find_shape("qwen2.5-vl-7b").language, 1, "bf16"))
-    asked = kernels.seconds(prefill, "prefill", 1, new, context)
-    assert costs.step([ChunkSize(new, context)]) == pytest.approx(asked, rel=0.12)
-    asked = kernels.seconds(decode, "decode", sequences, seen + 1)
-    assert costs.step([ChunkSize(1, seen)] * sequences) == pytest.approx(asked, rel=0.12)
+def test_between_its_sizes_a_cost_is_near_the_tables(new: int, context: int, sequences: int, seen: int) -> None:
+    assert max(map(abs, errors(new, context, sequences, seen))) < 0.12
+
+
+def test_most_costs_are_much_nearer_and_their_mean_is_right() -> None:
+    rng = Random(0)
+    ranges = ((16, 30000), (16, 30000), (1, 250), (16, 30000))
+    points = [[round(math.exp(rng.uniform(*map(math.log, one)))) for one in ranges] for _ in range(500)]
+    for found in zip(*(errors(*point) for point in points), strict=True):
+        apart = sorted(map(abs, found))
+        assert apart[250] < 0.01 and apart[450] < 0.04 and apart[495] < 0.07
+        assert abs(fmean(found)) < 0.02
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from easerve.config.deployment import STEP_TOKENS
 from easerve.costs.base import ItemSize
 from easerve.costs.profile_file import write_profile
 from easerve.engine.torch.options import EngineOptions
+from easerve.errors import BadRequest
 from easerve.search.demand import Demand, Shape
 from easerve.search.deploying import Machine
 from easerve.search.loads import LoadModel
@@ -49,6 +51,12 @@ def test_steps_are_as_large_as_the_deployments(tmp_path: Path) -> None:
     pytest.importorskip("aiconfigurator_core")
     on_gpu = replace(HERE, model="qwen2.5-vl-7b", machine=Machine("a100", 2))
     assert on_gpu.prepare().model.times(1).bounds.max_batched_tokens == STEP_TOKENS
+
+
+@pytest.mark.parametrize("rate", [math.nan, math.inf, 0.0, -1.0])
+def test_a_rate_that_is_none_is_refused(rate: float) -> None:
+    with pytest.raises(BadRequest, match="rate"):
+        replace(HERE, rate=rate).prepare()
 
 
 def test_what_bounds_a_step_bounds_the_estimate() -> None:

@@ -59,6 +59,14 @@ def test_a_plan_that_no_engine_here_serves_says_so_in_the_file_and_on_the_termin
     assert all(note in ran.stderr.replace("\n", " ") for note in notes)
 
 
+def test_a_model_that_has_no_room_is_refused_with_what_would_help(tmp_path: Path) -> None:
+    ran = runner.invoke(app, [
+        "tune", "--model", "llava-v1.6-34b", "--hardware", "rtx6000ada:1", *QUICK, "--out", str(tmp_path / "d.yaml"),
+    ])  # fmt: skip
+    assert isinstance(ran.exception, BadRequest)
+    assert "no room on 1 of these devices; give more devices" in ran.exception.message
+
+
 def test_tune_plans_for_sound(tmp_path: Path) -> None:
     file = tmp_path / "d.yaml"
     ran = runner.invoke(app, [

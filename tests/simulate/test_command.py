@@ -48,6 +48,11 @@ def test_names_that_are_not_known_are_said_with_what_is() -> None:
         as_peer(Deployment(), "nobody")
 
 
+def test_a_model_without_room_is_told_before_the_load() -> None:
+    with pytest.raises(StartupError, match=r"no room in generate-0.*more devices"):
+        simulation(LinearCosts(kv_tokens=0)).bench(plan())
+
+
 def test_peers_differ_where_they_say() -> None:
     """One item a forward pays the cost of a batch for each item; encode in the loop of decode holds up its tokens."""
     batch_costs = LinearCosts(encode_alpha=0.05, encode_beta=0.001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,8 @@ class Question:
         """Raises StartupError or BadRequest for what is not known, not possible, or not asked clearly."""
         if self.objectives.e2e is not None:
             raise BadRequest("plans are made for TTFT and TPOT; give no objective for the whole answer")
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise BadRequest(f"the rate must be above 0 requests a second and finite, not {self.rate:g}")
         world = Machines(self.machine.hardware, precision=self.precision, link=self.link, profile=self.profile).world(
             self.model
         )
@@ -91,7 +94,7 @@ class Question:
         alone = spanning(make, ())
         if LoadModel(alone, demand).fits(1) or self.profile is not None:
             return alone, (1,)
-        wider = [width for width in WIDTHS[1:] if width <= self.machine.devices]
+        wider = [width for width in WIDTHS if width <= self.machine.devices]
         return spanning(make, wider), wider
 
     def _bounds(self, made: Deployment) -> EngineOptions:

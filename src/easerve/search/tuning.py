@@ -59,7 +59,25 @@ def tune(
     seed: int = 0,
     watch: Watch = lambda tried: None,
 ) -> Findings:
-    """`has` chooses among what stage one kept and obeys all stop rules. What it is compared with chooses among
+    """A search as `refine` has it, and its best on fresh seeds. Raises BadRequest if stage one kept nothing."""
+    tried, reason = refine(method, space, verdicts, trial, objective, trials=trials, seed=seed, watch=watch)
+    return Findings(method, objective, tried, reason, finals(tried, trial, seed, objective, watch))
+
+
+def refine(
+    method: Method,
+    space: Space,
+    verdicts: Sequence[Verdict],
+    trial: Trial,
+    objective: Objective,
+    *,
+    trials: int = TRIALS,
+    seed: int = 0,
+    watch: Watch = lambda tried: None,
+) -> tuple[list[Tried], str]:
+    """The trials in their order, and why there are no more.
+
+    `has` chooses among what stage one kept and obeys all stop rules. What it is compared with chooses among
     everything that stage one was asked about; `exhaustive` tries it all, the others have as many trials as HAS at most.
 
     Raises BadRequest if stage one kept nothing.
@@ -74,8 +92,7 @@ def tune(
     elif method == "exhaustive":
         limits = StopRules(NEVER, settled=NEVER, stalled=NEVER)
     proposals = METHODS[method](Search(space, starts, objective, seed))
-    tried, reason = explore(proposals, trial, seed, limits, objective, watch)
-    return Findings(method, objective, tried, reason, finals(tried, trial, seed, objective, watch))
+    return explore(proposals, trial, seed, limits, objective, watch)
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> str:

@@ -15,6 +15,7 @@ from easerve.bench.run import run_session
 from easerve.bench.session import Session
 from easerve.bench.target import Target
 from easerve.config import Deployment, WorkerPlan, plan_workers, problems
+from easerve.config.topology import E
 from easerve.errors import StartupError
 from easerve.simulate.clock import run_virtually
 from easerve.simulate.server import VirtualServer, World
@@ -31,11 +32,17 @@ class Simulation:
     cuda: int | None = None
 
     def server(self) -> VirtualServer:
-        """Its workers are not up yet. Raises StartupError for a deployment that could not serve."""
+        """Its workers are not up yet. Raises StartupError for a deployment that could not serve, or has no room."""
         deployment = self.deployment.model_copy(update={"engine": "torch", "engine_args": ()})  # whatever is installed
         if faults := problems(deployment):
             raise StartupError("; ".join(faults))
-        return VirtualServer(self.deployment, self.plans(), self.world)
+        plans = self.plans()
+        if cramped := [plan.name for plan in plans if plan.stages != E and not self.world.costs(plan).kv_tokens]:
+            raise StartupError(
+                f"{self.deployment.model} has no room in {', '.join(cramped)} ({self.world.name}): give a worker more "
+                "devices, larger ones, or a lower precision"
+            )
+        return VirtualServer(self.deployment, plans, self.world)
 
     def plans(self) -> list[WorkerPlan]:
         if self.deployment.device == "cpu":
