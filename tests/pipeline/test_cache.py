@@ -73,3 +73,16 @@ async def test_an_embedding_that_went_with_its_owner_is_made_again() -> None:
     assert await world.run(world.request("b", ["key#1", "key#2"], n=2)) in ([1, 1, 2, 2], [1, 2, 1, 2])
     assert sorted(encoded(world)) == ["key#1", "key#1", "key#2", "key#2"]
     world.assert_clean()
+
+
+@pytest.mark.parametrize("survives_owner", [True, False])
+async def test_what_a_lost_worker_made_is_kept_only_if_it_outlives_it(survives_owner: bool) -> None:
+    world = World(cache_bytes=100, survives_owner=survives_owner)
+    await world.run(world.request("a", ["key#1", "key#2"]))
+    world.pipeline.cache.lose("another")
+    assert len(world.memory.held) == 2
+    world.pipeline.cache.lose("encode-0")
+    assert len(world.memory.held) == 2 * survives_owner
+    assert await world.run(world.request("b", ["key#1", "key#2"])) == [1, 2]
+    assert len(encoded(world)) == (2 if survives_owner else 4)
+    world.assert_clean()

@@ -76,6 +76,12 @@ class EmbeddingCache:
         """Its buffer turned out to be gone: never serve it again."""
         self._release(self.store.discard(embedding.key))
 
+    def lose(self, worker: str) -> None:
+        """A worker is gone, and its embeddings with it where they do not outlive it: nobody is to find them."""
+        if not self._encode.buffers.survives_owner:
+            for embedding in [one for one in self.store.values() if one.worker == worker]:
+                self.discard(embedding)
+
     def make_room(self) -> None:
         """Memory is short: give back every embedding that no request is using."""
         self._release(self.store.evict())

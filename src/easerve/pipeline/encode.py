@@ -43,7 +43,7 @@ class EncodePool:
     def __init__(self, policy: EncodePolicy, buffers: Buffers, observer: Observer) -> None:
         self._policy = policy
         self._batcher = policy.batcher
-        self._buffers = buffers
+        self.buffers = buffers
         self._observer = observer
         self._workers = EncodeRoster(policy.placement)
         self._running: set[asyncio.Task[None]] = set()
@@ -179,7 +179,7 @@ class EncodePool:
     def release(self, embedding: EmbeddingRef) -> None:
         """Give back an embedding's buffers."""
         for ref in embedding.tensors.values():
-            self._buffers.release(ref)
+            self.buffers.release(ref)
 
 
 def no_encoder() -> Unavailable:

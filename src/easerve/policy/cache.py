@@ -7,6 +7,7 @@ whichever call ends its time here.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -47,6 +48,10 @@ class ByteLRU(Generic[V]):
     def __len__(self) -> int:
         """Entries that a lookup would find."""
         return len(self._entries)
+
+    def values(self) -> Iterator[V]:
+        """What a lookup would find; this pins nothing and counts as no use."""
+        return (entry.value for entry in self._entries.values())
 
     @property
     def pinned(self) -> int:

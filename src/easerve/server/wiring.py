@@ -85,6 +85,7 @@ class Shifts:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._encode = pipeline.encode_pool
+        self._cache = pipeline.cache
         self._pools = pipeline.pools
 
     def worker_up(self, worker: StageWorker) -> None:
@@ -100,6 +101,7 @@ class Shifts:
     def worker_lost(self, name: str, *, returns: bool) -> None:
         for pool in (self._encode, self._pools.prefill, self._pools.local, self._pools.decode):
             pool.remove_worker(name, returns=returns)
+        self._cache.lose(name)
 
 
 class Staff:
