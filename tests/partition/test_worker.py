@@ -65,10 +65,12 @@ def _answers(qwen: Parts, engines: Engines) -> list[int]:
 def test_a_partition_changes_no_token(qwen: Parts, name: str) -> None:
     plain = _answers(qwen, _engines(qwen))
     assert len(plain) == GREEDY.max_tokens
-    shared = share_device(_spec(qwen, name=name, largest_batch=2, slack=100.0), _engines(qwen), lambda text: None)
+    told: list[str] = []
+    shared = share_device(_spec(qwen, name=name, largest_batch=2, slack=100.0), _engines(qwen), told.append)
     assert _answers(qwen, shared.engines) == plain
     beat = shared.report(Heartbeat(0))
     assert (beat.encode_units, beat.batches_apart) == ((0, 0) if name == "none" else (1, 1))
+    assert [text[-14:] for text in told if "by items" in text] == ["(measured now)"] * (name == "dynamic")
 
 
 @two_cores

@@ -96,7 +96,7 @@ def test_the_command_exits_1_with_one_line(site: Site, monkeypatch: pytest.Monke
     site.pipeline.error = Unavailable("no prefill worker is alive")
     monkeypatch.setattr("sys.argv", ["easerve", "chat", "what ?", "--no-stream"])
     with pytest.raises(SystemExit) as ended:
-        command.main()
+        command.run()
     assert ended.value.code == 1
     out, err = capsys.readouterr()
     assert out == ""

@@ -26,7 +26,6 @@ from easerve.simulate.front_end import FrontEnd
 from easerve.simulate.machines import Machines
 from easerve.simulate.measuring import measure_server
 from easerve.simulate.pace import Course
-from easerve.simulate.requests import Picture
 from easerve.simulate.run import Simulation
 from easerve.workers.spec import parse_device
 from tests.costs.test_profile import made_up
@@ -99,45 +98,32 @@ def test_what_the_front_end_takes_of_a_core_its_workers_lack(
     assert run_virtually(main()) == pytest.approx(free)
 
 
-def test_it_goes_where_there_is_least_to_do_and_to_equals_in_turns() -> None:
-    async def main() -> list[list[str]]:
+@pytest.mark.parametrize(
+    ("busy", "where"),
+    [((0,), [1, 1, 1]), ((), [0, 0, 0]), ((0, 1), [0, 0, 0]), ((0, 0, 1), [1, 1, 1])],
+    ids=["the idle one", "all idle", "all busy", "the less busy"],
+)
+def test_it_goes_where_there_is_least_to_do_and_of_equals_stays_where_it_was(
+    busy: tuple[int, ...], where: list[int]
+) -> None:
+    """The last of its three works comes when all cores are idle again."""
+
+    async def main() -> list[int]:
         cores = [Device(), Device()]
-        busy = asyncio.create_task(cores[0].work(lambda share, beside: 9.0, kind="encode"))
-        front_end = FrontEnd(ServerTime(request=1.0), cores)
+        works = [asyncio.create_task(cores[core].work(lambda share, beside: 9.0, kind="encode")) for core in busy]
+        front_end = FrontEnd(ServerTime(request=1.0, token=1.0), cores)
         seen = []
-        for pictures in ([], [], [Picture("a", 1, 1)]):
+        for passing in (front_end.take_in([]), front_end.pass_on(), front_end.pass_on()):
+            if len(seen) == 2:
+                await asyncio.gather(*works)
             await asyncio.sleep(0)
-            request = asyncio.create_task(front_end.take_in(pictures))
+            at_work = asyncio.create_task(passing)
             await asyncio.sleep(0.5)
-            seen.append([core.kinds for core in cores].index([""]))
-            await request
-            if len(seen) == 1:
-                busy.cancel()
+            seen += [place for place, core in enumerate(cores) if "" in core.kinds]
+            await at_work
         return seen
 
-    assert run_virtually(main()) == [1, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("kinds", "where"),
-    [(("encode", "prefill", "decode"), 2), (("encode", "prefill"), 1), (("encode", "encode"), 0), (("decode", ""), 1)],
-)
-def test_a_token_stays_where_it_was_sent_from_unless_another_core_is_idle(kinds: tuple[str, ...], where: int) -> None:
-    async def main() -> list[int]:
-        cores = [Device() for _ in kinds]
-        work = [
-            asyncio.create_task(core.work(lambda share, beside: 9.0, kind=kind))
-            for core, kind in zip(cores, kinds, strict=True)
-            if kind
-        ]
-        await asyncio.sleep(0)
-        token = asyncio.create_task(FrontEnd(ServerTime(token=1.0), cores).pass_on())
-        await asyncio.sleep(0.5)
-        found = [place for place, core in enumerate(cores) if "" in core.kinds]
-        await asyncio.gather(token, *work)
-        return found
-
-    assert run_virtually(main()) == [where]
+    assert run_virtually(main()) == where
 
 
 @given(factor=st.floats(0.2, 5), moments=st.lists(st.floats(0, 9), min_size=1, max_size=5, unique=True))
