@@ -54,10 +54,10 @@ def errors(new: int, context: int, sequences: int, seen: int) -> tuple[float, fl
     )
 
 
-# The furthest off of 15,000 points, at 13.6 and 11.3 %: kernels work in tiles of rows, so a matrix of 161 rows takes 17 %
-# longer than one of 160, and a line between the sizes that were asked for has some of that rise before it
+# The furthest off of 15,000 points, at 13.6 and 11.3 %: kernels work in tiles of rows, so a matrix of 161 rows takes
+# 17 % longer than one of 160, and a line between the sizes that were asked for has some of that rise before it
 @example(new=160, context=1000, sequences=160, seen=1)
-@settings(max_examples=40, deadline=None)  # the first opens the tables
+@settings(max_examples=40, deadline=None, derandomize=True)  # the first opens the tables
 @given(st.integers(16, 30000), st.integers(0, 30000), st.integers(1, 250), st.integers(1, 30000))
 def test_between_its_sizes_a_cost_is_near_the_tables(new: int, context: int, sequences: int, seen: int) -> None:
     assert max(map(abs, errors(new, context, sequences, seen))) < 0.14

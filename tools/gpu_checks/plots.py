@@ -34,8 +34,8 @@ def _encode(found: dict[int, Any]) -> Drawn:
         for place, items in enumerate(times["batches"]):
             for state, dashed in (("alone", False), ("beside", True)):
                 points = _ms(times["units"], times[state][place])
-                lines.append(Line(f"{items} items, {state}", points, COLOURS[place], dots=True, dashed=dashed))
-        legend = [(f"{items} items", COLOURS[place]) for place, items in enumerate(times["batches"])]
+                lines.append(Line(f"{items} at once, {state}", points, COLOURS[place], dots=True, dashed=dashed))
+        legend = [(f"{items} at once", COLOURS[place]) for place, items in enumerate(times["batches"])]
         heading = Heading(f"Encode of {side}x{side} pictures, alone and beside prefill (dashed)", legend)
         yield f"encode_{side}", chart(lines, Axis("units of encode"), MS, heading=heading)
 

@@ -56,7 +56,8 @@ class Scale:
         positive = [value for value in values if value > 0]
         self.axis = axis
         self._first, self._last = first, last
-        least, most = min(positive, default=1.0), max(max(values, default=1.0), axis.least_end)
+        least = min(positive, default=1.0)
+        most = max([axis.least_end, *(positive or [1.0])])
         self._low = max(mark for mark in _marks(least) if mark <= least) if axis.log else 0.0
         self._high = min(mark for mark in _marks(most) if mark > self._low and mark >= most) if axis.log else most
 

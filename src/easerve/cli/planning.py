@@ -66,7 +66,7 @@ def run_tune(question: Question, wanted: Wanted, console: Console, progress: Con
     console.print(tables.finals_table(findings.finals))
     chosen = findings.best.candidate
     made = deployment(chosen, question.machine, prepared.demand, prepared.base)
-    beware = list(notes(prepared, chosen, made))
+    beware = list(notes(prepared, findings.best, made))
     wanted.out.parent.mkdir(parents=True, exist_ok=True)
     write_deployment(made, wanted.out, comment="\n".join([heading(prepared, chosen), *beware]))
     found = document(prepared.as_json(), verdicts, findings, command_line(), beware)

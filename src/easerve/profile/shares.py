@@ -79,7 +79,7 @@ def share_table(document: ShareDocument, safe: SafeRange | None = None) -> Table
     times = document.times
     dynamic = Dynamic(times.profile(), safe)
     title = f"Encode of {document.side}x{document.side} pictures, ms beside prefill (alone): {document.hardware}"
-    table = Table("items", *(f"{units} {document.unit}s" for units in times.units), "share", title=title)
+    table = Table("items", *(f"{document.unit}s: {units}" for units in times.units), "share", title=title)
     for items, alone, beside in zip(times.batches, times.alone, times.beside, strict=True):
         cells = (f"{1e3 * both:.1f} ({1e3 * own:.1f})" for own, both in zip(alone, beside, strict=True))
         table.add_row(str(items), *cells, str(dynamic.during(items) or "all"))

@@ -6,18 +6,27 @@ from collections.abc import Iterator
 
 from easerve.config import Deployment, problems
 from easerve.costs.shapes.find import model_folder
+from easerve.search.explore import Tried
 from easerve.search.question import Prepared
 from easerve.search.space import Candidate
 
+ENOUGH = 0.9  # of the requests within the objectives, as for the knee of a benchmark
 
-def notes(prepared: Prepared, chosen: Candidate, made: Deployment) -> Iterator[str]:
-    """Sentences; none where the file can be served as it is on such a machine."""
+
+def notes(prepared: Prepared, best: Tried, made: Deployment) -> Iterator[str]:
+    """Sentences; none where the file can be served as it is on such a machine. `best` is as it was on fresh seeds."""
+    chosen, rate = best.candidate, prepared.demand.rate
     load = max(prepared.model.loads(chosen).values())
     if load > 1:
         yield (
-            f"by its loads this deployment does not sustain {prepared.demand.rate:g} req/s (its bottleneck is at "
+            f"by its loads this deployment does not sustain {rate:g} req/s (its bottleneck is at "
             f"{load:.0%}); what is in time then depends on how long it lasts: plan for a lower rate, or "
             "for more devices"
+        )
+    elif best.outcome.goodput < ENOUGH * rate:
+        yield (
+            f"of {rate:g} req/s only {best.outcome.goodput:.2g} were within the objectives in its trials, although its "
+            f"loads are at {load:.0%} at most: plan for a lower rate (--rate), or for looser objectives"
         )
     width = max(chosen.allocation.tp, chosen.allocation.encode_tp)
     if width > 1:
