@@ -6,10 +6,13 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
+import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -82,9 +85,39 @@ def _lives(process: str) -> bool:
         return False
 
 
+BENCH = """
+import asyncio, sys
+from pathlib import Path
+from easerve.bench.launch import launched
+
+async def main():
+    async with launched(sys.argv[1], (), Path(sys.argv[2]), 60):
+        print("up", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing here can tie a server to its starter")
+def test_a_started_server_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m http.server {{port}} --bind 127.0.0.1 --directory {tmp_path}"
+    (tmp_path / "v1").mkdir()
+    (tmp_path / "v1" / "models").write_text("{}")
+    words = [sys.executable, "-c", BENCH, command, str(tmp_path / "log")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as bench:
+        assert bench.stdout is not None and bench.stdout.readline() == "up\n"
+        (server,) = psutil.Process(bench.pid).children()
+        bench.kill()
+    assert psutil.wait_procs([server], timeout=20)[0]
+
+
 async def test_a_server_that_does_not_come_up_says_where_to_look(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="log"):
         async with launched(f"{shlex.quote(sys.executable)} -c pass {{port}}", (), tmp_path / "log", 60):
+            pass
+    with pytest.raises(StartupError, match="there is no such program"):
+        async with launched("no-such-server {port}", (), tmp_path / "log", 60):
             pass
     with pytest.raises(BadRequest, match="port"):
         async with launched("serve", (), tmp_path / "log", 60):

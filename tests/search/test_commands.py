@@ -43,6 +43,14 @@ def test_tune_writes_a_deployment_that_is_valid_and_a_report(tmp_path: Path) -> 
     assert found["best"]["name"] in page and page.count("<svg") == 2 and "Simulated" in page
 
 
+@pytest.mark.parametrize("option", ["--out", "--html", "--study"])
+def test_tune_looks_at_its_files_before_it_searches(option: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = ["tune", "--model", "qwen2.5-vl-7b", option, str(tmp_path / "file" / "d.yaml")]
+    ran = runner.invoke(app, words, env={"COLUMNS": "500"})
+    assert ran.exit_code == 2 and "cannot be made" in ran.output
+
+
 def test_a_plan_that_no_engine_here_serves_says_so_in_the_file_and_on_the_terminal(tmp_path: Path) -> None:
     """34 billion parameters have no room on one device of 48 GB."""
     file = tmp_path / "d.yaml"

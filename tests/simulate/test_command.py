@@ -38,6 +38,14 @@ def test_a_deployment_file_is_simulated_as_it_would_be_served(tmp_path: Path) ->
     assert "virtual time on a100" in (tmp_path / "out.html").read_text()
 
 
+def test_a_run_without_requests_is_reported() -> None:
+    words = ["simulate", "--model", "qwen2.5-vl-7b", "--rate", "1", "--duration", "0.01", "--seed", "1", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    run = json.loads(result.stdout)["runs"][0]
+    assert run["metrics"]["all"]["completed"] == 0 and run["utilisation"] == {}
+
+
 def test_names_that_are_not_known_are_said_with_what_is() -> None:
     with pytest.raises(StartupError, match="a100:8"):
         parse_hardware("a100:none")

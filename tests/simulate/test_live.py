@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
 from easerve.builtin import model_path, scenes
-from easerve.config import Deployment, problems
+from easerve.config import Deployment, WorkerEntry, problems
+from easerve.config.topology import ALL
 from easerve.engine.timed.start import timed_costs
 from easerve.errors import StartupError
 from easerve.server import running
 from tests.server.conftest import messages, uri
 
+WORKERS = (WorkerEntry(name="worker-0", stages=ALL, device="cuda:5"),)  # as a search for a machine of GPUs writes it
 
-async def test_a_timed_server_answers_as_any_other() -> None:
-    arguments = ("hardware=h100", "tp=1")
-    deployment = Deployment(engine="timed", engine_args=arguments, topology="aggregated", device="cpu")
+
+@pytest.mark.parametrize("place", [{"topology": "aggregated", "device": "cpu"}, {"workers": WORKERS}])
+async def test_a_timed_server_answers_as_any_other(place: dict[str, Any]) -> None:
+    deployment = Deployment(engine="timed", engine_args=("hardware=h100", "tp=1"), **place)
     assert not problems(deployment)
     picture = uri(scenes.held_out("one", 1)[0].pictures[0])
     body = {"messages": messages("is there a circle ?", [picture]), "max_tokens": 9, "include_timing": True}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -29,22 +30,29 @@ async def launched(command: str, cores: Sequence[int], log: Path, patience: floa
         raise BadRequest(f"{command!r} says nowhere {{port}}: write it where the server's port belongs")
     port = _free_port()
     words = shlex.split(command.replace("{port}", str(port)))
-    if cores:
-        words = ["taskset", "-c", ",".join(map(str, cores)), *words]
+    if shutil.which(words[0]) is None:
+        raise StartupError(f"{words[0]} cannot be started: there is no such program")
+    words = [*_ends_with_us(), *_kept_on(cores), *words]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words, stdout=output, stderr=output, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
-            )
-        except OSError as error:
-            raise StartupError(f"{words[0]} cannot be started: {error.strerror}") from error
+        process = await asyncio.create_subprocess_exec(
+            *words, stdout=output, stderr=output, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+        )
     try:
         url = f"http://127.0.0.1:{port}"
         await _until_up(url, process, log, patience)
         yield url
     finally:
         await _end(process)
+
+
+def _ends_with_us() -> list[str]:
+    """Before a command: the system ends it when this process is killed, which could not end it any more."""
+    return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+
+
+def _kept_on(cores: Sequence[int]) -> list[str]:
+    return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
 
 
 def _free_port() -> int:

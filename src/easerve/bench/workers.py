@@ -25,7 +25,7 @@ class Utilisation:
 
     def overall(self) -> dict[tuple[str, str], float]:
         """Busy share of each stage from the first reading to the last; stages that never worked are left out."""
-        if len(self.readings) < 2:
+        if not self.readings or self.readings[-1][0] == self.readings[0][0]:  # a run that took no time
             return {}
         (began, before), (ended, after) = self.readings[0], self.readings[-1]
         shares = {key: (after[key] - before.get(key, 0.0)) / (ended - began) for key in after}

@@ -19,6 +19,7 @@ from easerve.cli import INTERRUPTED
 from easerve.cli.benching import bench_app
 from easerve.cli.comparing import compare
 from easerve.cli.options import takes_deployment
+from easerve.cli.output import writable
 from easerve.cli.profiling import profile
 from easerve.cli.simulating import SimulateCommand, simulate
 from easerve.cli.tuning import advise, tune
@@ -108,8 +109,7 @@ def demo(
         Path,
         typer.Option(
             help="Where to write the page of pictures, answers and stage times.",
-            dir_okay=False,
-            writable=True,
+            callback=writable,
             rich_help_panel="Demo",
         ),
     ] = Path("runs/demo.html"),
@@ -174,7 +174,7 @@ def check(file: Annotated[Path, typer.Argument(help="Deployment file (YAML).", e
 @takes_deployment
 def write(
     deployment: Deployment,
-    file: Annotated[Path, typer.Argument(help="File to write.", dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="File to write.", callback=writable)],
 ) -> None:
     """Write a deployment file from options, with the workers of its topology spelled out.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from easerve.cli.output import writable
 
 LOAD, REQUESTS, MEASURE, OUTPUT = "Load", "Requests", "Measuring", "Output"
 
@@ -75,29 +76,13 @@ ApiKey = Annotated[
     str | None, typer.Option(help="Key for the server.", envvar="OPENAI_API_KEY", show_envvar=True, show_default=False)
 ]
 
-
-def _writable(path: Path | None) -> Path | None:
-    """Looked at before the load, which may take an hour. Its folder is made."""
-    if path is None:
-        return None
-    if path.is_dir():
-        raise typer.BadParameter(f"{path} is a folder; name a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise typer.BadParameter(f"{path.parent} cannot be made: {error.strerror}") from error
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise typer.BadParameter(f"{path} cannot be written")
-    return path
-
-
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", help="File for the whole report as JSON.", callback=_writable, rich_help_panel=OUTPUT),
+    typer.Option("--json", help="File for the whole report as JSON.", callback=writable, rich_help_panel=OUTPUT),
 ]
 HtmlFile = Annotated[
     Path | None,
-    typer.Option("--html", help="File for a page with plots.", callback=_writable, rich_help_panel=OUTPUT),
+    typer.Option("--html", help="File for a page with plots.", callback=writable, rich_help_panel=OUTPUT),
 ]
 Rate = Annotated[float | None, typer.Option(help="Requests a second.", rich_help_panel=LOAD)]
 SeveralRates = Annotated[

@@ -67,11 +67,9 @@ def run_tune(question: Question, wanted: Wanted, console: Console, progress: Con
     chosen = findings.best.candidate
     made = deployment(chosen, question.machine, prepared.demand, prepared.base)
     beware = list(notes(prepared, findings.best, made))
-    wanted.out.parent.mkdir(parents=True, exist_ok=True)
     write_deployment(made, wanted.out, comment="\n".join([heading(prepared, chosen), *beware]))
     found = document(prepared.as_json(), verdicts, findings, command_line(), beware)
     found |= {"costs": prepared.cost_source(), "live": wanted.live, "file": str(wanted.out)}
-    wanted.report.parent.mkdir(parents=True, exist_ok=True)
     wanted.report.write_text(render(found, verdicts, findings), encoding="utf-8")
     _tell(
         progress, f"[bold]{chosen}[/]", f"{wanted.out} (easerve serve --config {wanted.out}), {wanted.report}", beware

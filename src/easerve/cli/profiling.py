@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from easerve.cli.output import writable
 from easerve.errors import StartupError
 from easerve.profile.plan import STAGES, Plan, Stage
 from easerve.transfer.base import TransferName
@@ -29,7 +30,10 @@ def profile(
     ] = None,
     device: Annotated[str, typer.Option(help="Device to measure: cpu:0, cpu:0,1, cpu:0-3 or cuda:0.")] = "cpu:0",
     out: Annotated[
-        Path, typer.Option(help="File to write; stages that it has of the same machine and model are kept.")
+        Path,
+        typer.Option(
+            help="File to write; stages that it has of the same machine and model are kept.", callback=writable
+        ),
     ] = Path("profile.json"),
     stage: Annotated[
         list[str] | None,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from easerve.cli.output import writable
 from easerve.cli.plan_options import SEARCH, AsJson, Asked, Requests, takes_asked
 from easerve.search.methods import Method
 from easerve.search.outcome import Objective
@@ -19,7 +20,7 @@ console = Console(stderr=True)
 @takes_asked
 def tune(
     asked: Asked,
-    out: Annotated[Path, typer.Option(help="Deployment file to write.", dir_okay=False)] = Path("deployment.yaml"),
+    out: Annotated[Path, typer.Option(help="Deployment file to write.", callback=writable)] = Path("deployment.yaml"),
     method: Annotated[
         Method, typer.Option(help="How to search; all but has are there for comparison.", rich_help_panel=SEARCH)
     ] = "has",
@@ -33,7 +34,7 @@ def tune(
         Path | None,
         typer.Option(
             help="File that keeps trials, so that a search that was broken off goes on.",
-            dir_okay=False,
+            callback=writable,
             rich_help_panel=SEARCH,
         ),
     ] = None,
@@ -44,7 +45,8 @@ def tune(
         ),
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--html", help="Page with plots (default: beside --out).", dir_okay=False)
+        Path | None,
+        typer.Option("--html", help="Page with plots (default: beside --out).", callback=writable),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

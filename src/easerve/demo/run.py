@@ -19,7 +19,6 @@ from easerve.client import ask, data_uri
 from easerve.config import BUILTIN, Deployment
 from easerve.demo.page import render
 from easerve.demo.report import Asked, Report
-from easerve.errors import EAServeError
 from easerve.server import Server, shown
 
 COLUMNS = {
@@ -37,11 +36,7 @@ LONGEST_ANSWER = 64  # tokens; the built-in model's longest is about forty
 async def run_demo(
     deployment: Deployment, amount: int, seed: int, concurrency: int, html: Path, as_json: bool, console: Console
 ) -> bool:
-    """True if enough answers are right, or if the model's answers are not ours to judge.
-
-    Raises EAServeError where `html` has no folder and none can be made, before anything is started.
-    """
-    _make_folder(html.parent)
+    """True if enough answers are right, or if the model's answers are not ours to judge."""
     questions = choose(amount, seed)
     async with shown(deployment, console) as server:
         asked = await _ask_all(server, questions, concurrency, console)
@@ -52,13 +47,6 @@ async def run_demo(
     else:
         Console().print(_table(report), report.summary(), f"page: {html}", sep="\n")
     return report.passed
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EAServeError(f"the page has no folder {path}: {error.strerror}; choose another --html") from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from easerve.config import Deployment, WorkerPlan, engine_of, engine_options
 from easerve.policy.restart import RestartRule
 from easerve.server.lines import Lines
-from easerve.workers.spec import ProgressReport, WorkerSpec
+from easerve.workers.spec import Device, ProgressReport, WorkerSpec, usable_cores
 from easerve.workers.supervisor import Patience, Pools, Supervisor
 
 
@@ -30,7 +30,7 @@ def worker_specs(deployment: Deployment, plans: Sequence[WorkerPlan], model: Pat
         WorkerSpec(
             name=plan.name,
             stages=plan.stages,
-            device=plan.device,
+            device=_device(deployment, plan),
             model=str(model),
             endpoint=lines.hub.endpoint,
             run_folder=str(lines.folder),
@@ -45,3 +45,10 @@ def worker_specs(deployment: Deployment, plans: Sequence[WorkerPlan], model: Pat
         )
         for plan in plans
     ]
+
+
+def _device(deployment: Deployment, plan: WorkerPlan) -> Device:
+    """A timed worker waits on a core of this machine, whatever device it stands for."""
+    if deployment.engine != "timed" or plan.device.kind == "cpu":
+        return plan.device
+    return Device("cpu", (plan.device.indices[0] % len(usable_cores()),))

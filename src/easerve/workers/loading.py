@@ -51,8 +51,6 @@ def _timed(spec: WorkerSpec) -> Engines:
     """Nothing of the model is loaded but what it says of itself."""
     from easerve.engine.timed.start import timed_costs, timed_encoder, timed_language_model
 
-    if spec.device.kind == "cuda":
-        raise StartupError(f"device {spec.device}: timed workers run on cores of this machine; use cpu:0")
     torch.set_num_threads(1)
     family = load_family(spec.model)
     costs = timed_costs(family.folder, parse_arguments(spec.engine_args))
