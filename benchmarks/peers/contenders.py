@@ -23,7 +23,8 @@ SPLIT = "vllm-1e-1pd"
 OURS = {  # name -> options of `easerve serve`; the encode batch is one request's pictures
     "easerve-e-pd": "--topology e-pd --encode-batch 2",
     "easerve-e-pd-10": "--topology e-pd --encode-batch 10",
-    "easerve-local-prefill": "--topology easerve --remote-ratio 0 --encode-batch 10",
+    "easerve-local-prefill": "--topology easerve --prefillers 0 --remote-ratio 0 --encode-batch 10",
+    "easerve-shared-prefill": "--topology easerve --prefillers 0 --remote-ratio 0.3 --encode-batch 10",
     "easerve-aggregated": "--topology aggregated",
 }
 

@@ -103,6 +103,7 @@ class PrefillTimes(msgspec.Struct, frozen=True):
     transfer: float
     prefill: float
     worker: str = ""
+    cached: int = 0  # prompt tokens that the prefix cache had
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True):

@@ -94,7 +94,7 @@ async def test_usage_counts_picture_tokens(site: Site) -> None:
         "prompt_tokens": len(request.prompt),
         "completion_tokens": tokens,
         "total_tokens": len(request.prompt) + tokens,
-        "prompt_tokens_details": {"image_tokens": 4},
+        "prompt_tokens_details": {"cached_tokens": 0, "image_tokens": 4},
     }
 
 

@@ -47,7 +47,7 @@ async def test_usage_and_timing_come_last(site: Site) -> None:
     chunks = await events(site, messages=user((28, 28)), stream_options=options, include_timing=True)
     *others, last, _ = chunks
     assert last["choices"] == []
-    assert last["usage"]["prompt_tokens_details"] == {"image_tokens": 1}
+    assert last["usage"]["prompt_tokens_details"] == {"cached_tokens": 0, "image_tokens": 1}
     assert last["timing"]["encode"] == 10.0
     assert all(chunk["usage"] is None and "timing" not in chunk for chunk in others)
     *others, last, _ = await events(site, messages=user("hi"), include_timing=True)

@@ -43,6 +43,10 @@ def test_presets_have_their_stages() -> None:
     assert stages(Deployment(topology="e-p-d", encoders=2)) == [
         "encode-0: encode", "encode-1: encode", "prefill-0: prefill", "decode-0: decode"
     ]  # fmt: skip
+    assert stages(Deployment(topology="easerve", prefillers=0)) == [
+        "encode-0: encode+prefill",
+        "generate-0: prefill+decode",
+    ]
     assert stages(Deployment(topology="easerve", decoders=2)) == [
         "encode-0: encode+prefill", "prefill-0: prefill", "decode-0: decode", "decode-1: decode"
     ]  # fmt: skip

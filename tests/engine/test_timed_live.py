@@ -59,7 +59,7 @@ def test_a_sequence_goes_from_prefill_to_decode_and_answers_as_one_engine_would(
     while second.has_work():
         tokens += [event.token_id for event in second.step() if isinstance(event, TokenOutput)]
     assert tokens == expected
-    assert second.stats() == EngineStats(0, 0, second.stats().kv_blocks_total, 0, 0, 0, 6, 0)
+    assert second.stats() == EngineStats(0, 0, second.stats().kv_blocks_total, 0, 0, 0, 6, 0, 0)
 
 
 def test_an_aborted_sequence_leaves_nothing() -> None:

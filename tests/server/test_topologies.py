@@ -29,7 +29,14 @@ SHAPES: dict[str, dict[str, Any]] = {
     "e-p-d, two decoders": {"topology": "e-p-d", "decoders": 2, "batching": "smdp", "encode_tokens": 60},
     "easerve": {"topology": "easerve", "batching": "control_limit", "remote_ratio": 0.5},
     "easerve, all local": {"topology": "easerve", "remote_ratio": 0.0, "transfer": "zmq", "embedding_cache_gb": 1e-5},
-    "easerve, token deficit": {"topology": "easerve", "offload": "token_deficit", "encoders": 2, "transfer": "nixl"},
+    "easerve, token deficit": {
+        "topology": "easerve",
+        "offload": "token_deficit",
+        "encoders": 2,
+        "prefillers": 0,
+        "transfer": "nixl",
+        "prefix_cache": False,
+    },
     "listed": {
         "workers": (
             WorkerEntry(stages=("encode",), device="cpu:0", count=2),

@@ -17,5 +17,7 @@ def vllm_engine(parts: Parts, blocks: int, **options: Any) -> Any:
     from easerve.engine.vllm.start import start
 
     size = BLOCK * parts.language.kv.bytes_per_token
-    given = EngineOptions(kv_cache_bytes=(blocks + 1) * size, max_sequences=16, max_batched_tokens=128)
+    given = EngineOptions(
+        kv_cache_bytes=(blocks + 1) * size, max_sequences=16, max_batched_tokens=128, prefix_cache=True
+    )
     return start(parts.family, None, given, {"enforce_eager": True, "block_size": BLOCK}, "cpu", **options)

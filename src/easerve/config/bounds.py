@@ -42,5 +42,6 @@ def engine_options(deployment: Deployment, plan: WorkerPlan, on_cpu: OnCPU = com
         kv_cache_bytes=None if deployment.kv_cache_gb is None else int(deployment.kv_cache_gb * 2**30),
         max_batched_tokens=tokens,
         max_sequences=deployment.max_sequences,
+        prefix_cache=deployment.prefix_cache,
         max_model_len=deployment.max_model_len,
     )

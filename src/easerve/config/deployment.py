@@ -47,7 +47,9 @@ class Deployment(BaseModel):
         "on devices of its own; easerve: e-p-d with local prefill beside encode.",
     )
     encoders: int = _option("Topology", 1, "Encode workers.", ge=1)
-    prefillers: int = _option("Topology", 1, "Prefill workers, where prefill and decode are apart.", ge=1)
+    prefillers: int = _option(
+        "Topology", 1, "Prefill workers, where prefill and decode are apart; 0: decode workers prefill too.", ge=0
+    )
     decoders: int = _option("Topology", 1, "Decode workers (prefill/decode workers where one does both).", ge=1)
     device: Literal["auto", "cpu", "cuda"] = _option("Topology", "auto", "Where workers run.")
     placement: Literal["least_pending", "round_robin"] = _option(
@@ -119,6 +121,9 @@ class Deployment(BaseModel):
     kv_cache_gb: float | None = _option("Engine", None, "Size of the KV pool (default: by device and model).", gt=0)
     max_batched_tokens: int | None = _option(
         "Engine", None, "Most tokens in one engine step (default: 256 for the torch engine on CPUs, else 2048).", ge=16
+    )
+    prefix_cache: bool = _option(
+        "Engine", True, "Keep the KV of what has been prefilled; prompts that begin like it start behind it."
     )
     max_sequences: int = _option("Engine", 64, "Most sequences decoded together.", ge=1)
 

@@ -69,15 +69,16 @@ Tier = tuple[tuple[StageName, ...], int]  # stages, workers
 
 def _tiers(deployment: Deployment) -> list[Tier]:
     encoders, prefillers, decoders = deployment.encoders, deployment.prefillers, deployment.decoders
+    generating: list[Tier] = [(P, prefillers), (D, decoders)] if prefillers else [(PD, decoders)]
     match deployment.topology:
         case "aggregated":
             return [(ALL, decoders)]
         case "colocated" | "e-pd":
             return [(E, encoders), (PD, decoders)]
         case "e-p-d":
-            return [(E, encoders), (P, prefillers), (D, decoders)]
+            return [(E, encoders), *generating]
         case "easerve":
-            return [(EP, encoders), (P, prefillers), (D, decoders)]
+            return [(EP, encoders), *generating]
 
 
 def _cpu_places(tiers: Sequence[Tier]) -> list[list[Device]]:

@@ -103,6 +103,7 @@ class EngineStats:
     preemptions: int
     prompt_tokens: int  # prefilled since start
     output_tokens: int  # sampled since start
+    cached_tokens: int  # found in the prefix cache since start
     pending_tokens: int  # prompt tokens still to prefill, of waiting and running sequences
 
 

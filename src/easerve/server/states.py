@@ -26,6 +26,7 @@ _WORKER_COUNTERS = {
     "generate_busy_seconds": ("Time spent in engine steps; its rate is the busy fraction.", "generate_seconds"),
     "worker_items_encoded": ("Media items encoded.", "items_encoded"),
     "worker_prompt_tokens": ("Prompt tokens prefilled.", "prompt_tokens"),
+    "prefix_cached_tokens": ("Prompt tokens that were not prefilled, as the prefix cache had them.", "cached_tokens"),
     "worker_output_tokens": ("Tokens generated.", "output_tokens"),
     "preemptions": ("Sequences that gave up their KV blocks.", "preemptions"),
     "encode_batches_apart": ("Encode batches that had a part of the device to themselves.", "batches_apart"),

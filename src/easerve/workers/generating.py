@@ -64,6 +64,7 @@ class GenerateDesk:
             preemptions=stats.preemptions,
             prompt_tokens=stats.prompt_tokens,
             output_tokens=stats.output_tokens,
+            cached_tokens=stats.cached_tokens,
         )
 
     def _start(self, job: SequenceJob) -> None:

@@ -145,6 +145,7 @@ class Heartbeat(Message):
     preemptions: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0  # found in the prefix cache
     items_encoded: int = 0
     buffers: int = 0  # transfer buffers it put that nobody has released
     tensors_opened: int = 0

@@ -30,15 +30,16 @@ async def collect(deltas: AsyncIterator[Delta], count: int) -> list[Delta]:
 
 
 def usage(generation: Generation) -> Json:
-    """Token counts; pictures count as the positions they fill."""
+    """Token counts; pictures count as the positions they fill, and cached are those that no worker had to prefill."""
     prompt = sum(len(run.request.prompt) for run in generation.runs)
     pictures = sum(item.tokens for run in generation.runs for item in run.request.media)
+    cached = sum(run.times.prefill.cached for run in generation.runs if run.times.prefill)
     answers = sum(choice.tokens for run in generation.runs for choice in run.choices)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": answers,
         "total_tokens": prompt + answers,
-        "prompt_tokens_details": {"image_tokens": pictures},
+        "prompt_tokens_details": {"cached_tokens": cached, "image_tokens": pictures},
     }
 
 

@@ -23,13 +23,14 @@ class Prefills:
     def __init__(self, language_model: LanguageModel, tokens: int = PREFILL_TOKENS) -> None:
         self._language_model = language_model
         self._tokens = min(tokens, language_model.max_tokens_per_sequence - 1)
-        self._names = (f"profile-{number}" for number in itertools.count())
+        self._numbers = itertools.count()
 
     def __call__(self) -> int:
         """One step; the tokens it computed. Raises what made a sequence fail: that is no time of a prefill."""
         if not self._language_model.has_work():
-            prompt = [1] * self._tokens
-            self._language_model.add(NewSequence(next(self._names), prompt, SamplingParams(max_tokens=1)))
+            number = next(self._numbers)
+            prompt = [1 + (number >> bit) % 2 for bit in range(self._tokens)]  # no prefix cache has seen its like
+            self._language_model.add(NewSequence(f"profile-{number}", prompt, SamplingParams(max_tokens=1)))
         before = self._language_model.stats().prompt_tokens
         for event in self._language_model.step():
             if isinstance(event, SequenceFailed):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from easerve.engine.scheduling.prefix import BlockKeys
+
 
 class Schedulable(Protocol):
     """A sequence as far as it is scheduled. `computed` tokens have their keys and values, in `blocks` while it runs.
@@ -35,9 +37,15 @@ class Schedulable(Protocol):
         """Tokens still to be computed; 1 while decoding."""
         ...
 
+    @property
+    def prefix(self) -> BlockKeys | None:
+        """By which it shares blocks with others; None: with nobody."""
+        ...
+
     computed: int  # the scheduler's once it is added
     blocks: list[int]  # the scheduler's
     first_scheduled: float | None  # the scheduler's
+    cached: int  # the scheduler's: tokens that were computed already when it was first scheduled
     reported: bool  # the scheduler's: a token of it has come out of this engine
 
 

@@ -1,8 +1,9 @@
 """What one step computes: decode tokens first, then prefill chunks in the rest of the token budget.
 
-First come, first served. When the pool is full the youngest running sequence gives up its blocks and is computed
-again later (preemption by recompute), so the oldest always gets on. As in vLLM's v1 scheduler. A sequence that came
-with keys and values cannot be computed again without its media: the plan names it, and what it had is set aside.
+First come, first served, and each starts behind as much of its beginning as is in the pool already. When the pool is
+full the youngest running sequence gives up its blocks and is computed again later (preemption by recompute), so the
+oldest always gets on. As in vLLM's v1 scheduler. A sequence that came with keys and values cannot be computed again
+without its media: the plan names it, and what it had is set aside.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Scheduler(Generic[S]):
         self._preemptions = 0
         self._prompt_tokens = 0
         self._output_tokens = 0
+        self._cached_tokens = 0
 
     def add(self, sequence: S) -> None:
         """Queue it behind all that wait. Raises EAServeError if there is one with its id already."""
@@ -79,8 +81,21 @@ class Scheduler(Generic[S]):
 
     def advance(self, chunk: Chunk[S]) -> None:
         """The chunk is computed: its keys and values are in the sequence's blocks."""
-        self._prompt_tokens += max(0, min(chunk.end, chunk.sequence.prompt_length) - chunk.start)
-        chunk.sequence.computed = chunk.end
+        sequence = chunk.sequence
+        self._prompt_tokens += max(0, min(chunk.end, sequence.prompt_length) - chunk.start)
+        self._name_blocks(chunk)
+        sequence.computed = chunk.end
+
+    def _name_blocks(self, chunk: Chunk[S]) -> None:
+        """Those that the chunk fills can be shared from now on."""
+        first, last, prefix = chunk.start // self._block_size, chunk.end // self._block_size, chunk.sequence.prefix
+        if prefix is not None and first < last:
+            for block, key in zip(chunk.sequence.blocks[first:last], prefix.first(last)[first:], strict=False):
+                self.pool.name(block, key)
+
+    def spoil(self, sequence: S) -> None:
+        """What was computed for it is not to be trusted: nobody shares it from now on."""
+        self.pool.disown(sequence.blocks)
 
     def token(self, sequence: S, now: float) -> PrefillTimes | None:
         """A token of the sequence comes out `now`. With the first of this engine, where the time until then went;
@@ -91,7 +106,8 @@ class Scheduler(Generic[S]):
         sequence.reported = True
         began = sequence.first_scheduled
         assert began is not None, "a token came of a sequence that was never scheduled"
-        return PrefillTimes(queue=began - sequence.added, transfer=0.0, prefill=now - began)
+        cached = 0 if sequence.imported else min(sequence.cached, sequence.prompt_length)
+        return PrefillTimes(queue=began - sequence.added, transfer=0.0, prefill=now - began, cached=cached)
 
     def stats(self) -> EngineStats:
         """May be called from another thread: reads what single assignments keep whole."""
@@ -104,6 +120,7 @@ class Scheduler(Generic[S]):
             preemptions=self._preemptions,
             prompt_tokens=self._prompt_tokens,
             output_tokens=self._output_tokens,
+            cached_tokens=self._cached_tokens,
             pending_tokens=sum(one.uncomputed for one in sequences if one.uncomputed > 1 or not one.computed),
         )
 
@@ -117,15 +134,29 @@ class Scheduler(Generic[S]):
         chunks: list[Chunk[S]] = []
         while self.waiting and budget > 0 and len(self.running) < self._max_sequences:
             sequence = self.waiting[0]
-            count = min(budget, sequence.uncomputed)
-            if self._needed(sequence, sequence.uncomputed) > self.pool.free or not self._extend(sequence, count):
+            if not self._fits_behind_cached(sequence):
                 break
+            count = min(budget, sequence.uncomputed)
+            self._extend(sequence, count)
             self.running.append(self.waiting.popleft())
             if sequence.first_scheduled is None:
-                sequence.first_scheduled = now
+                sequence.first_scheduled, sequence.cached = now, sequence.computed
             chunks.append(Chunk(sequence, count))
             budget -= count
         return chunks
+
+    def _fits_behind_cached(self, sequence: S) -> bool:
+        """Whether there is room for all it has to compute; it then has the blocks of its beginning that are in the pool
+        already. Never all of them: a token comes out of a sequence's last position only."""
+        prefix = None if sequence.computed else sequence.prefix
+        shared = self.pool.share(prefix.first((sequence.uncomputed - 1) // self._block_size)) if prefix else []
+        if self._needed(sequence, sequence.uncomputed) - len(shared) > self.pool.free:
+            self.pool.give_back(shared)
+            return False
+        sequence.blocks += shared
+        sequence.computed += len(shared) * self._block_size
+        self._cached_tokens += len(shared) * self._block_size
+        return True
 
     def _make_room(self, sequence: S, count: int) -> bool:
         """Blocks for the chunk, at the cost of younger sequences; False if it had to give way itself."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from easerve.engine.base import NewSequence
+from easerve.engine.scheduling import BlockKeys
 
 
 @dataclass(eq=False, slots=True)
@@ -21,11 +22,13 @@ class TimedSequence:
     max_tokens: int  # of output, those it came with included
     stop_after: Literal["prefill", "decode"] = "decode"
     imported: bool = False
+    prefix: BlockKeys | None = None
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
     transfer: float = 0.0  # took until its media or its keys and values were here
     added: float = 0.0
     first_scheduled: float | None = None
+    cached: int = 0  # tokens that were computed already then
     reported: bool = False  # a token of it has come out of this engine
 
     @classmethod

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from easerve.engine.base import EngineStats, Event, NewSequence, Prefilled, SequenceFailed
-from easerve.engine.scheduling import BlockPool, Chunk, Displaced, Scheduler
+from easerve.engine.scheduling import BlockKeys, BlockPool, Chunk, Displaced, Medium, Scheduler
 from easerve.engine.torch.admission import check
 from easerve.engine.torch.batch import in_packed_order
 from easerve.engine.torch.forward import Sampled, compute
@@ -50,6 +50,7 @@ class TorchLanguageModel:
         context = min(options.max_model_len or part.max_positions, part.max_positions)
         blocks = blocks_for(part.kv, options, context, part.device)
         self._part = part
+        self._options = options
         self._cache = KVCache(part.kv, blocks, options.block_size, part.device)
         self._scheduler = Scheduler[Sequence](
             BlockPool(blocks), options.block_size, options.max_batched_tokens, options.max_sequences
@@ -64,7 +65,11 @@ class TorchLanguageModel:
         else:  # the prompt's own are in the keys; only the number of rows is needed
             positions, _ = self._part.positions(0, [])
             following = sequence.kv.next_position - (sequence.kv.tokens - len(sequence.prompt))
-        self._scheduler.add(Sequence.of(sequence, positions, following))
+        entered = Sequence.of(sequence, positions, following)
+        if self._options.prefix_cache and not entered.imported:
+            media = [Medium(offset, one.values.shape[0], one.key) for offset, one in sequence.media]
+            entered.prefix = BlockKeys(entered.tokens, media, self._options.block_size)
+        self._scheduler.add(entered)
 
     def abort(self, sequence_id: str) -> None:
         self._scheduler.remove(sequence_id)
@@ -142,6 +147,7 @@ class TorchLanguageModel:
 
     def _fail(self, sequence: Sequence, error: Exception) -> SequenceFailed:
         """Forget the sequence. Our own errors keep their words; of any other only the kind is told."""
+        self._scheduler.spoil(sequence)
         self.abort(sequence.id)
         if isinstance(error, EAServeError):
             return SequenceFailed(sequence.id, error)

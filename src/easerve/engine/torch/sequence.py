@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from easerve.engine.base import KVState, NewSequence
+from easerve.engine.scheduling import BlockKeys
 from easerve.models.base import Embedding
 from easerve.request import SamplingParams
 
@@ -29,12 +30,14 @@ class Sequence:
     positions: torch.Tensor  # (rows, prompt_length) int64, on the CPU; (rows, 0) of one that came with `kv`
     next_position: int  # of the first output token
     stop_after: Literal["prefill", "decode"] = "decode"
+    prefix: BlockKeys | None = None  # by which it shares KV blocks with others
     imported: bool = False  # came with keys and values
     kv: KVState | None = None
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
     added: float = field(default_factory=time.monotonic)  # seconds, as the times below
     first_scheduled: float | None = None
+    cached: int = 0  # tokens that were computed already then
     reported: bool = False  # a token of it has come out of this engine
 
     @classmethod

@@ -48,6 +48,7 @@ class VllmLanguageModel:
         self._inside: dict[str, Progress] = {}  # by the request's id
         self._quarantine = Quarantine()
         self._preemptions = 0
+        self._cached_tokens = 0
         self._prompt_tokens = 0
         self._output_tokens = 0
         self.max_tokens_per_sequence = core.max_model_len
@@ -100,6 +101,7 @@ class VllmLanguageModel:
             preemptions=self._preemptions,
             prompt_tokens=self._prompt_tokens,
             output_tokens=self._output_tokens,
+            cached_tokens=self._cached_tokens,
             pending_tokens=sum(pending),
         )
 
@@ -145,6 +147,8 @@ class VllmLanguageModel:
         self._output_tokens += len(output.new_token_ids)
         if output.prefill_stats is not None:
             self._prompt_tokens += output.prefill_stats.num_computed_tokens
+            progress.cached = output.prefill_stats.num_local_cached_tokens
+            self._cached_tokens += progress.cached
 
     def _end(self, progress: Progress, reason: FinishReason) -> Iterator[Event]:
         name, sequence = progress.request_id, progress.sequence

@@ -24,6 +24,7 @@ class Progress:
     tokens: list[int] = field(default_factory=list)
     added: float = field(default_factory=time.monotonic)  # seconds, as the next
     scheduled: float | None = None
+    cached: int = 0  # prompt tokens that vLLM's prefix cache had
 
     @property
     def request_id(self) -> str:
@@ -87,7 +88,9 @@ def _first_times(progress: Progress) -> PrefillTimes | None:
     if len(progress.tokens) != 1:
         return None
     began = progress.added if progress.scheduled is None else progress.scheduled
-    return PrefillTimes(queue=began - progress.added, transfer=0.0, prefill=time.monotonic() - began)
+    return PrefillTimes(
+        queue=began - progress.added, transfer=0.0, prefill=time.monotonic() - began, cached=progress.cached
+    )
 
 
 def _logprobs(lists: Any, index: int, most: int | None) -> TokenLogprobs | None:

@@ -72,6 +72,7 @@ def _arguments(folder: str, dtype: torch.dtype, options: EngineOptions, device: 
         "max_model_len": options.max_model_len or -1,  # as long as model and memory allow
         "max_num_seqs": options.max_sequences,
         "max_num_batched_tokens": options.max_batched_tokens,
+        "enable_prefix_caching": options.prefix_cache,
         "kv_cache_memory_bytes": kv_bytes,
         "gpu_memory_utilization": CUDA_SHARE,
     }
