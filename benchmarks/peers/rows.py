@@ -73,7 +73,7 @@ ROWS: Mapping[str, Row] = {
         "single-small-image",
         Climb(bisections=2),
         (Wanted(SPLIT, GOODPUT, "at least", 2.0),),
-        ours="easerve-local-prefill",
+        ours="easerve-shared-prefill",
         seconds=20.0,
     ),
     "mixed": Row(
@@ -84,13 +84,14 @@ ROWS: Mapping[str, Row] = {
             Wanted(AGGREGATED, E2E_P99, "at most", 0.12, "text"),
             Wanted(SPLIT, E2E_P99, "at most", 0.8, "text"),
         ),
+        ours="easerve-local-prefill",
     ),
     "repeated-media": Row(
         f"1 picture of 50 (Zipf 1.1), {AT_ONCE} requests in flight",
         "repeated-media",
         Closed(AT_ONCE),
         (Wanted(SPLIT, THROUGHPUT, "at least", 1.5),),
-        ours="easerve-local-prefill",
+        ours="easerve-shared-prefill",
     ),
     "text-only": Row(
         f"64 words in, 32 tokens out, {AT_ONCE} requests in flight; our vLLM engine",
