@@ -58,6 +58,12 @@ def test_a_file_that_cannot_be_written_is_said_before_the_load(tmp_path: Path, o
     assert named in " ".join(found.output.split())
 
 
+@pytest.mark.parametrize("load", [["--rate", "0"], ["--rates", "1,-2"]])
+def test_a_rate_that_is_none_is_said_before_anything_is_asked(load: list[str]) -> None:
+    with pytest.raises(BadRequest, match="the rate must be above 0"):
+        CliRunner().invoke(bench_app, [*load, "--base-url", "http://127.0.0.1:9"], catch_exceptions=False)
+
+
 def test_exactly_one_kind_of_load_is_chosen() -> None:
     assert which_load(**{**NOTHING, "rate": 3.0}) == Rates((3.0,))  # type: ignore[arg-type]
     assert which_load(**{**NOTHING, "rates": "1,2.5"}) == Rates((1.0, 2.5), 2)  # type: ignore[arg-type]

@@ -71,8 +71,29 @@ async def test_a_started_server_has_its_cores_and_leaves_no_process(tmp_path: Pa
         child, _, cores = told.read_text().partition(" ")
         assert cores == f"[{core}]"
         assert _lives(child)
+    await _ended(child)
+
+
+async def test_a_command_that_is_terminated_ends_the_servers_it_started(tmp_path: Path) -> None:
+    script, told = tmp_path / "server.py", tmp_path / "told"
+    script.write_text(SERVER)
+    elsewhere = shlex.join([sys.executable, str(script), "0", str(told), "{port}"])  # so that it is waited for
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "easerve", "bench", "compare", "--rate", "1", "--logs", str(tmp_path / "logs")),
+        *("--server", f"one={elsewhere}", "--server", "two=http://127.0.0.1:9"),
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    async with asyncio.timeout(60):
+        while not (told.exists() and told.read_text()):
+            await asyncio.sleep(0.05)
+        process.terminate()
+        assert await process.wait() == 143
+    await _ended(told.read_text().partition(" ")[0])
+
+
+async def _ended(process: str) -> None:
     for _ in range(100):
-        if not _lives(child):
+        if not _lives(process):
             return
         await asyncio.sleep(0.05)
     raise AssertionError("the server's child is left")

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from easerve.engine.base import NewSequence
-from easerve.engine.scheduling import BlockKeys, BlockPool, Chunk, Medium, Scheduler
+from easerve.engine.scheduling import BlockPool, Chunk, Scheduler
 from easerve.engine.torch.sequence import Sequence
+from easerve.policy.prefix import BlockKeys, Medium
 from easerve.request import SamplingParams
 from tests.engine.helpers import GREEDY, WORDS, Parts, drive, mixed
 

@@ -37,13 +37,18 @@ class Arrivals:
             return _traced(self.trace, requests, seconds)
         if requests is None and seconds is None:
             raise ValueError("arrivals need an end: a number of requests or a duration")
-        if not 0 < rate < math.inf:
-            raise BadRequest(f"the rate must be above 0 requests a second and finite, not {rate:g}")
+        check_rate(rate)
         moments = islice(_DRAWN[self.name](self, rate, rng), requests)
         if requests is None:
             return list(takewhile(lambda moment: moment < (seconds or 0), moments))
         stretched = list(moments) if self.name in ("constant", "burst") else _stretched(list(moments), requests / rate)
         return stretched if seconds is None else [moment for moment in stretched if moment < seconds]
+
+
+def check_rate(rate: float) -> None:
+    """Raises BadRequest for what is no rate of requests."""
+    if not 0 < rate < math.inf:
+        raise BadRequest(f"the rate must be above 0 requests a second and finite, not {rate:g}")
 
 
 def poisson(rate: float, rng: Random) -> Iterator[float]:

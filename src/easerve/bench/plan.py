@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from easerve.bench.arrivals import Arrivals
+from easerve.bench.arrivals import Arrivals, check_rate
 from easerve.bench.objectives import Objectives
 from easerve.bench.workloads import Workload
 from easerve.errors import BadRequest
@@ -65,6 +65,9 @@ class Plan:
         for name, value in given.items():
             if value is not None and not 0 < value < math.inf:
                 raise BadRequest(f"the {name} must be above 0 seconds and finite, not {value:g}")
+        if isinstance(self.load, Rates) and self.arrivals.name != "trace":
+            for rate in self.load.rates:
+                check_rate(rate)
         if self.requests is None and self.seconds is None and self.arrivals.name != "trace":
             raise BadRequest("a run needs an end: --requests or --duration")
         if isinstance(self.load, Climb) and not (self.objectives.given or self.unloaded):

@@ -24,9 +24,9 @@ def show_comparison(found: Comparison, console: Console) -> None:
     table = Table(title="Median of the rounds (lowest to highest)", box=SIMPLE, title_justify="left")
     table.add_column("", no_wrap=True)
     for name in found.runs:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for name in others:
-        table.add_column(f"{name}\n/ {found.first}", justify="right", style="bold")
+        table.add_column(f"{name}\n/ {found.first}", justify="right", style="bold", overflow="fold")
     last = EVERY
     for group, metric, values, ratios in found.rows():
         if group != last:

@@ -9,7 +9,7 @@ from html import escape
 
 COLOURS = ("#1e88e5", "#fb8c00", "#43a047", "#8e24aa", "#c62828", "#00897b", "#6d4c41", "#3949ab", "#7cb342", "#546e7a")
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 14, 42
+LEFT, RIGHT, TOP, BOTTOM = 56, 20, 14, 42
 STEPS = (1, 2, 5)  # between ticks, times powers of ten
 COLUMNS = 4  # of a legend
 STYLE = "svg { font: 11px system-ui, sans-serif; background: white; } text { fill: #444; } .grid { stroke: #e6e6e6; }"

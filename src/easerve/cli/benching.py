@@ -153,7 +153,8 @@ def fresh_seed(seed: int | None) -> int:
 
 
 def until_interrupted(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-    """The first Ctrl-C sets the event that `work` is given, the second ends at once."""
+    """The first Ctrl-C sets the event that `work` is given, the second ends at once, and so does SIGTERM: servers that
+    were started are ended too."""
 
     async def run() -> T:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -164,12 +165,16 @@ def until_interrupted(work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
             stop.set()
 
         loop.add_signal_handler(signal.SIGINT, interrupt)
-        return await work(stop)
+        working = loop.create_task(work(stop))
+        loop.add_signal_handler(signal.SIGTERM, working.cancel)
+        return await working
 
     try:
         return asyncio.run(run())
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    except asyncio.CancelledError:
+        raise typer.Exit(143) from None
 
 
 def write(path: Path, text: str) -> None:

@@ -17,7 +17,9 @@ from easerve.pipeline.sequence import Pools, SequenceRun, Surroundings
 from easerve.pipeline.stages import Buffers, SequenceFailed
 from easerve.pipeline.timing import RequestTimes
 from easerve.policy.admission import Admission
+from easerve.policy.beginnings import BLOCK
 from easerve.policy.offload import Offload
+from easerve.policy.prefix import BlockKeys, Medium
 from easerve.policy.slack import Slack
 from easerve.request import Request, TokenOutput
 
@@ -71,6 +73,7 @@ class Pipeline:
             around = Surroundings(
                 self.pools,
                 media,
+                _named(request),
                 self._route(request, media),
                 self.buffers,
                 self.make_room,
@@ -150,6 +153,11 @@ class Pipeline:
         if times.encoded is not None and times.first_token is not None:
             self.slack.observe(times.first_token - times.encoded)
         self.observer.finished(times)
+
+
+def _named(request: Request) -> BlockKeys:
+    media = [Medium(item.offset, item.tokens, item.key) for item in request.media]
+    return BlockKeys(request.prompt, media, BLOCK)
 
 
 @contextmanager

@@ -8,7 +8,9 @@ from easerve.errors import Unavailable
 from easerve.pipeline.roster import Roster
 from easerve.pipeline.stages import GenerateStage, SequenceJob, Sink
 from easerve.policy.answers import AnswerLength
+from easerve.policy.beginnings import Beginnings
 from easerve.policy.placement import Load, Placement
+from easerve.policy.prefix import BlockKeys
 from easerve.policy.rates import TokenRate
 from easerve.request import TokenOutput
 
@@ -16,28 +18,39 @@ from easerve.request import TokenOutput
 @dataclass
 class _Member:
     stage: GenerateStage
+    seen: Beginnings
     pending_tokens: int = 0
     rate: TokenRate = field(default_factory=TokenRate)
+
+    @property
+    def load(self) -> Load:
+        return Load(self.pending_tokens, self.rate.tokens_per_second)
+
+    def load_before(self, prompt: BlockKeys | None) -> Load:
+        """What its prefix cache may have of the prompt counts as work that is done."""
+        known = 0 if prompt is None else self.seen.known_tokens(prompt)
+        return Load(self.pending_tokens - known, self.rate.tokens_per_second)
 
 
 class Assignment:
     """A sequence on its worker, where it weighs the tokens it has to prefill until its first is out, and those it may
     still bring until it ends. Either `end` or `cancel` is called, once."""
 
-    def __init__(self, member: _Member, job: SequenceJob, answers: AnswerLength) -> None:
+    def __init__(self, member: _Member, job: SequenceJob, answers: AnswerLength, known_tokens: int) -> None:
+        """`known_tokens` of the prompt need no prefill, as far as is known here."""
         self._member = member
         self._job = job
         self._answers = answers
         self._weight = 0
         self._last_token: float | None = None
-        self._weigh(job.tokens + self._to_come(len(job.produced)))
+        self._weigh(job.tokens - known_tokens + self._to_come(len(job.produced)))
 
     def token(self, output: TokenOutput, produced: int, now: float) -> None:
         """The `produced`-th of its answer came at loop time `now`. Workers of the pool are compared by what they are
         there for: how fast they prefill, or where they take KV over, how fast one sequence gets its tokens."""
         self._weigh(self._to_come(produced))
         if self._job.kv is None and output.times is not None:
-            self._member.rate.observe(self._job.tokens, output.times.prefill)
+            self._member.rate.observe(self._job.tokens - output.times.cached, output.times.prefill)
         if self._job.kv is not None and self._last_token is not None:
             self._member.rate.observe(1, now - self._last_token)
         self._last_token = now
@@ -64,14 +77,16 @@ class Assignment:
 class Pool:
     """All workers that serve one stage: "prefill", "local prefill" or "decode"."""
 
-    def __init__(self, stage: str, placement: Placement) -> None:
+    def __init__(self, stage: str, placement: Placement, remembered: int = 0) -> None:
+        """`remembered` blocks of what each worker was given to prefill, for prefix caches; 0 if there are none."""
         self.stage = stage
+        self._remembered = remembered
         self.answers = AnswerLength()
         self._placement = placement
         self._roster: Roster[_Member] = Roster()
 
     def add_worker(self, stage: GenerateStage) -> None:
-        self._roster.add(stage.name, _Member(stage))
+        self._roster.add(stage.name, _Member(stage, Beginnings(self._remembered)))
 
     def remove_worker(self, name: str, *, returns: bool) -> None:
         """Forget a worker. Work that finds no other waits for one that `returns`."""
@@ -88,26 +103,33 @@ class Pool:
         return self._roster.staffed
 
     def loads(self) -> dict[str, Load]:
-        members = self._roster.members
-        return {name: Load(member.pending_tokens, member.rate.tokens_per_second) for name, member in members.items()}
+        return {name: member.load for name, member in self._roster.members.items()}
 
     def check(self) -> None:
         """Raises Unavailable when no worker is there or expected."""
         if not self.staffed:
             raise self._none()
 
-    async def choose(self, tokens: float, preferred: str = "") -> GenerateStage:
-        """The worker for `tokens` more: the preferred one if it is there, else as placement says.
+    async def choose(self, tokens: float, preferred: str = "", prompt: BlockKeys | None = None) -> GenerateStage:
+        """The worker for `tokens` more: the preferred one if it is there, else as placement says, to which work that is
+        done already with the `prompt` to prefill is none.
 
         Waits while workers are only expected; raises Unavailable when none is.
         """
         members = await self._roster.some(self._none())
-        name = preferred if preferred in members else self._placement.choose(self.loads(), tokens)
-        return members[name].stage
+        if preferred not in members:
+            loads = {name: member.load_before(prompt) for name, member in members.items()}
+            preferred = self._placement.choose(loads, tokens)
+        return members[preferred].stage
 
-    def start(self, stage: GenerateStage, job: SequenceJob, sink: Sink) -> Assignment:
-        """Hand a sequence to a chosen worker."""
-        assignment = Assignment(self._roster.members[stage.name], job, self.answers)
+    def start(self, stage: GenerateStage, job: SequenceJob, sink: Sink, prompt: BlockKeys | None = None) -> Assignment:
+        """Hand a sequence to a chosen worker, which prefills `prompt`."""
+        member = self._roster.members[stage.name]
+        known = 0
+        if prompt is not None:
+            known = member.seen.known_tokens(prompt)
+            member.seen.add(prompt)
+        assignment = Assignment(member, job, self.answers, known)
         stage.start(job, sink)
         return assignment
 

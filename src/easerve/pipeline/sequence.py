@@ -19,6 +19,7 @@ from easerve.pipeline.observer import Observer, Where
 from easerve.pipeline.pool import Assignment, Pool
 from easerve.pipeline.stages import Buffers, GenerateStage, Prefilled, SequenceEvent, SequenceFailed, SequenceJob
 from easerve.pipeline.timing import RequestTimes
+from easerve.policy.prefix import BlockKeys
 from easerve.request import KVRef, PrefillTimes, Request, TokenOutput
 
 MAX_REDONE = 5  # a sequence that more workers died on is taken for the cause
@@ -45,6 +46,7 @@ class Surroundings:
 
     pools: Pools
     media: RequestMedia
+    prompt: BlockKeys
     where: Where
     buffers: Buffers
     make_room: Callable[[], None]
@@ -98,7 +100,7 @@ class SequenceRun:
         pool = pools.for_prefill(self._around.where)
         preferred = main_encoder(self._carried) if pool is pools.local else ""
         try:
-            stage = await pool.choose(len(self._prompt) + len(self._produced), preferred)
+            stage = await pool.choose(len(self._prompt) + len(self._produced), preferred, self._around.prompt)
         except Unavailable:  # whoever was on its way back has been given up
             if pools.for_prefill(self._around.where) is pool:
                 raise
@@ -123,7 +125,8 @@ class SequenceRun:
             **fields,
         )
         self._stage = "prefill" if job.kv is None else "decode"
-        self._assignment = pool.start(stage, job, self._on_event)
+        prompt = self._around.prompt if job.kv is None else None
+        self._assignment = pool.start(stage, job, self._on_event, prompt)
 
     def _on_event(self, event: SequenceEvent) -> None:
         match event:

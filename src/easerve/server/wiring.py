@@ -16,6 +16,7 @@ from easerve.pipeline.stages import Buffers, EncodeStage, GenerateStage
 from easerve.policy.admission import Admission
 from easerve.policy.arrivals import ArrivalRate
 from easerve.policy.batching import Batcher, make_rule
+from easerve.policy.beginnings import MOST_BLOCKS
 from easerve.policy.cache import ByteLRU
 from easerve.policy.offload import make_offload
 from easerve.policy.placement import PLACEMENTS
@@ -36,11 +37,14 @@ def make_pipeline(
     """
     encode_pool = EncodePool(_encode_policy(deployment, encode_tokens), buffers, observer)
     place = PLACEMENTS[deployment.placement]
+    remembered = MOST_BLOCKS if deployment.prefix_cache else 0
     seconds = deployment.request_timeout
     return Pipeline(
         encode_pool=encode_pool,
         pools=Pools(
-            prefill=Pool("prefill", place()), local=Pool("local prefill", place()), decode=Pool("decode", place())
+            prefill=Pool("prefill", place(), remembered),
+            local=Pool("local prefill", place(), remembered),
+            decode=Pool("decode", place()),
         ),
         cache=EmbeddingCache(encode_pool, ByteLRU(_cache_bytes(deployment, room))),
         admission=Admission(deployment.max_requests),

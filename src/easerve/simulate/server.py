@@ -67,7 +67,8 @@ class VirtualServer:
         self.deployment, self.world = deployment, world
         self.memory = VirtualMemory(survives_owner=deployment.transfer in ("auto", "shm"))
         tokens = encode_tokens(deployment, plans, self._on_cpu)
-        self.pipeline = make_pipeline(deployment, self.memory, observer or Observer(), None, tokens)
+        without = deployment.model_copy(update={"prefix_cache": False})  # timed engines have none
+        self.pipeline = make_pipeline(without, self.memory, observer or Observer(), None, tokens)
         self.workers: dict[str, VirtualWorker] = {}
         self._plans = {plan.name: plan for plan in plans}
         host = Host(world.slowdowns, world.pace)

@@ -3,7 +3,6 @@
 from easerve.engine.scheduling.limits import check_length
 from easerve.engine.scheduling.plan import Chunk, Displaced, Plan, Schedulable
 from easerve.engine.scheduling.pool import BlockPool
-from easerve.engine.scheduling.prefix import BlockKeys, Medium
 from easerve.engine.scheduling.scheduler import Scheduler
 
-__all__ = ["BlockKeys", "BlockPool", "Chunk", "Displaced", "Medium", "Plan", "Schedulable", "Scheduler", "check_length"]
+__all__ = ["BlockPool", "Chunk", "Displaced", "Plan", "Schedulable", "Scheduler", "check_length"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from easerve.engine.scheduling.prefix import BlockKeys
+from easerve.policy.prefix import BlockKeys
 
 
 class Schedulable(Protocol):

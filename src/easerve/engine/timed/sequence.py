@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from easerve.engine.base import NewSequence
-from easerve.engine.scheduling import BlockKeys
+from easerve.policy.prefix import BlockKeys
 
 
 @dataclass(eq=False, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from easerve.engine.base import EngineStats, Event, NewSequence, Prefilled, SequenceFailed
-from easerve.engine.scheduling import BlockKeys, BlockPool, Chunk, Displaced, Medium, Scheduler
+from easerve.engine.scheduling import BlockPool, Chunk, Displaced, Scheduler
 from easerve.engine.torch.admission import check
 from easerve.engine.torch.batch import in_packed_order
 from easerve.engine.torch.forward import Sampled, compute
@@ -25,6 +25,7 @@ from easerve.engine.torch.sequence import Sequence
 from easerve.engine.torch.stopping import finish_reason
 from easerve.errors import EAServeError
 from easerve.models.base import Embedding, EncoderPart, LanguagePart
+from easerve.policy.prefix import BlockKeys, Medium
 from easerve.request import TokenOutput
 
 logger = logging.getLogger(__name__)

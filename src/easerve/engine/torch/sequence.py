@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 
 from easerve.engine.base import KVState, NewSequence
-from easerve.engine.scheduling import BlockKeys
 from easerve.models.base import Embedding
+from easerve.policy.prefix import BlockKeys
 from easerve.request import SamplingParams
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from easerve.engine.vllm.language_model import Shape, VllmLanguageModel
 from easerve.engine.vllm.media import Arrangement, arrangement_for
 from easerve.engine.vllm.pages import Pages
 from easerve.engine.vllm.positions import Positions
+from easerve.engine.vllm.reasons import check_names, reason
 from easerve.errors import StartupError
 from easerve.models.base import Family, KVShape
 from easerve.models.build import own_dtype, read_config
@@ -45,8 +47,9 @@ def start(
     chosen = dtype or own_dtype(config, Weights(family.folder))
     if device == "cpu":  # or the first request for log-probabilities waits for a C++ compiler
         type(current_platform).simple_compile_backend = "eager"
+    given = _arguments(str(family.folder), chosen, options, device) | _encoder_arguments(arrange)
     try:
-        given = _arguments(str(family.folder), chosen, options, device) | _encoder_arguments(arrange)
+        check_names(arguments, [field.name for field in fields(EngineArgs)])
         if kv_travels:
             given["kv_transfer_config"] = KVTransferConfig(
                 kv_connector=HandOverConnector.__name__,
@@ -55,7 +58,7 @@ def start(
             )
         core = Core(EngineArgs(**{**given, **arguments}).create_engine_config())
     except Exception as error:
-        raise StartupError(f"vLLM does not start: {error}") from error
+        raise StartupError(f"vLLM does not start: {reason(error, given)}") from error
     eos = eos_token_ids(family.folder, read_json(family.folder / "config.json"))
     shape = _shape(core.config, eos)
     if kv_travels:

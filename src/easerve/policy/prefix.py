@@ -1,6 +1,6 @@
-"""Names of what KV blocks hold, by which sequences with the same beginning find each other's.
+"""Names of a prompt's beginnings, by which those that begin alike find each other's keys and values.
 
-As vLLM's prefix cache names them: a block by its tokens, by the media in it, and by the block before it.
+As vLLM's prefix cache names KV blocks: by their tokens, by the media in them, and by the block before.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ class Medium:
 
 
 class BlockKeys:
-    """Of a sequence's blocks, as far as `tokens` fill them; whoever has the list may append to it.
+    """Of a sequence's blocks, as far as `tokens` fill them; a list may be appended to meanwhile.
 
     Equal keys mean equal tokens and media from the first to the block's last. A medium without a key is equal to
     nothing, so from its block on there are none.
     """
 
-    def __init__(self, tokens: list[int], media: Sequence[Medium], block_size: int) -> None:
+    def __init__(self, tokens: Sequence[int], media: Sequence[Medium], block_size: int) -> None:
+        """`media` in order of offset."""
         self._tokens = tokens
         self._media = media
         self._size = block_size
         self._keys: list[bytes] = []
+        self._behind = 0  # media that end before the first block without a key
+
+    @property
+    def block_size(self) -> int:
+        return self._size
 
     def first(self, count: int) -> list[bytes]:
         """Of the first `count` blocks, or of as many as there are keys for."""
@@ -42,9 +48,15 @@ class BlockKeys:
             self._keys.append(self._key(index, media))
         return self._keys[:count]
 
-    def _media_in(self, index: int) -> list[Medium]:
-        start, end = index * self._size, (index + 1) * self._size
-        return [one for one in self._media if one.offset < end and one.offset + one.tokens > start]
+    def _media_in(self, index: int) -> Sequence[Medium]:
+        """Blocks are asked for in their order."""
+        media, start, end = self._media, index * self._size, (index + 1) * self._size
+        while self._behind < len(media) and media[self._behind].offset + media[self._behind].tokens <= start:
+            self._behind += 1
+        last = self._behind
+        while last < len(media) and media[last].offset < end:
+            last += 1
+        return media[self._behind : last]
 
     def _key(self, index: int, media: Sequence[Medium]) -> bytes:
         start = index * self._size
