@@ -110,3 +110,16 @@ async def test_without_memory_or_key_it_is_as_if_every_prompt_were_new(picture: 
     pool = Prefills(remembered=0 if picture else 1000)
     asked = [await pool.ask(f"question {number}", picture, done=False) for number in range(6)]
     assert asked == ["a", "b"] * 3
+
+
+async def test_a_worker_is_not_called_slow_for_what_its_cache_had() -> None:
+    """A prefill of a few tokens takes as long as a step, however few they are."""
+    pool = Prefills(remembered=1000)
+    stage = pool.workers[0]
+    for cached in (0, LONG, LONG):
+        job = SequenceJob(sequence_id="x", prompt=(1,) * (LONG + 10), sampling=SamplingParams(max_tokens=1))
+        assignment = pool.pool.start(stage, job, lambda event: None)
+        first = TokenOutput(sequence_id="x", token_id=0, times=PrefillTimes(0.0, 0.0, 0.1, cached=cached))
+        assignment.token(first, produced=1, now=1.0)
+        assignment.end()
+    assert pool.pool.loads()["a"].tokens_per_second == pytest.approx((LONG + 10) / 0.1)

@@ -12,7 +12,7 @@ from easerve.policy.beginnings import Beginnings
 from easerve.policy.placement import Load, Placement
 from easerve.policy.prefix import BlockKeys
 from easerve.policy.rates import TokenRate
-from easerve.request import TokenOutput
+from easerve.request import PrefillTimes, TokenOutput
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Assignment:
         there for: how fast they prefill, or where they take KV over, how fast one sequence gets its tokens."""
         self._weigh(self._to_come(produced))
         if self._job.kv is None and output.times is not None:
-            self._member.rate.observe(self._job.tokens - output.times.cached, output.times.prefill)
+            self._prefilled(output.times)
         if self._job.kv is not None and self._last_token is not None:
             self._member.rate.observe(1, now - self._last_token)
         self._last_token = now
@@ -65,6 +65,12 @@ class Assignment:
         """End it here, and tell the worker."""
         self._weigh(0)
         self._member.stage.cancel(self._job.sequence_id)
+
+    def _prefilled(self, times: PrefillTimes) -> None:
+        """Where the prefix cache had most of it, the time is that of a step rather than of its tokens."""
+        computed = self._job.tokens - times.cached
+        if computed >= times.cached:
+            self._member.rate.observe(computed, times.prefill)
 
     def _to_come(self, produced: int) -> int:
         return 0 if self._job.hand_over else self._answers.expect(self._job.sampling.max_tokens - produced)
