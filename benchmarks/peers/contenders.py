@@ -23,7 +23,7 @@ SPLIT = "vllm-1e-1pd"
 OURS = {  # name -> options of `easerve serve`; the encode batch is one request's pictures
     "easerve-e-pd": "--topology e-pd --encode-batch 2",
     "easerve-e-pd-10": "--topology e-pd --encode-batch 10",
-    "easerve-local-prefill": "--topology easerve --prefillers 0 --remote-ratio 0 --encode-batch 10",
+    "easerve-half-local-prefill": "--topology easerve --prefillers 0 --remote-ratio 0.5 --encode-batch 2",
     "easerve-shared-prefill": "--topology easerve --prefillers 0 --remote-ratio 0.25 --encode-batch 10",
     "easerve-aggregated": "--topology aggregated",
 }

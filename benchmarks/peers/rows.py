@@ -84,7 +84,7 @@ ROWS: Mapping[str, Row] = {
             Wanted(AGGREGATED, E2E_P99, "at most", 0.12, "text"),
             Wanted(SPLIT, E2E_P99, "at most", 0.8, "text"),
         ),
-        ours="easerve-local-prefill",
+        ours="easerve-half-local-prefill",
     ),
     "repeated-media": Row(
         f"1 picture of 50 (Zipf 1.1), {AT_ONCE} requests in flight",
