@@ -57,14 +57,14 @@ async def load(wire: Noting, kind: str) -> Observed:
 
 @pytest.mark.parametrize("kind", ["open", "closed"])
 async def test_the_generator_goes_first_while_load_lasts_and_nobody_it_starts_does(kind: str) -> None:
-    before, allowed = os.sched_getscheduler(0), may_go_first()
-    assert os.sched_getscheduler(0) == before
+    before, allowed = scheduler(), may_go_first()
+    assert scheduler() == before
     wire = Noting(HttpWire.lag)
     observed = await load(wire, kind)
     assert observed.goes_first == allowed
     assert wire.senders == {os.SCHED_RR if allowed else before}
     assert os.SCHED_RR not in wire.children
-    assert os.sched_getscheduler(0) == before
+    assert scheduler() == before
 
 
 async def test_the_place_is_given_back_when_load_breaks_off() -> None:
@@ -75,6 +75,6 @@ async def test_the_place_is_given_back_when_load_breaks_off() -> None:
 
 
 async def test_load_in_virtual_time_keeps_its_place() -> None:
-    wire, before = Noting(NoLag), os.sched_getscheduler(0)
+    wire, before = Noting(NoLag), scheduler()
     assert (await load(wire, "open")).goes_first
     assert wire.senders == {before}
