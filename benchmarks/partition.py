@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -134,7 +135,8 @@ def _contender(name: PartitionName, folder: Path, table: Path, arguments: argpar
     )
     file = folder / f"{name}.yaml"
     write_deployment(deployment, file)
-    return Contender(name, f"{sys.executable} -m easerve serve --config {file} --port {{port}}")
+    command = shlex.join([sys.executable, "-m", "easerve", "serve", "--config", str(file)])
+    return Contender(name, f"{command} --port {{port}}")
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
