@@ -57,14 +57,14 @@ async def load(wire: Noting, kind: str) -> Observed:
 
 @pytest.mark.parametrize("kind", ["open", "closed"])
 async def test_the_generator_goes_first_while_load_lasts_and_nobody_it_starts_does(kind: str) -> None:
-    before, allowed = scheduler(), may_go_first()
-    assert scheduler() == before
+    before, allowed = os.sched_getscheduler(0), may_go_first()
+    assert os.sched_getscheduler(0) == before
     wire = Noting(HttpWire.lag)
     observed = await load(wire, kind)
     assert observed.goes_first == allowed
     assert wire.senders == {os.SCHED_RR if allowed else before}
     assert os.SCHED_RR not in wire.children
-    assert scheduler() == before
+    assert os.sched_getscheduler(0) == before
 
 
 async def test_the_place_is_given_back_when_load_breaks_off() -> None:

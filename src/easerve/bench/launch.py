@@ -35,9 +35,12 @@ async def launched(command: str, cores: Sequence[int], log: Path, patience: floa
     words = [*_ends_with_us(), *_kept_on(cores), *words]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *words, stdout=output, stderr=output, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words, stdout=output, stderr=output, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+            )
+        except OSError as error:
+            raise StartupError(f"{words[0]} cannot be started: {error.strerror}") from error
     try:
         url = f"http://127.0.0.1:{port}"
         await _until_up(url, process, log, patience)

@@ -12,7 +12,7 @@ class Beginnings:
     """Of the prompts that one worker was given, the latest `most` blocks. A guess: the worker's own cache may have more
     or less, and a worker that comes back has nothing."""
 
-    def __init__(self, most: int = MOST_BLOCKS) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self._blocks: dict[bytes, None] = {}  # the longest unused first
 
